@@ -303,7 +303,7 @@ def test_a_warehouse_says_how_new_its_relations_are_when_its_runner_has_refreshe
 
     done = PublishedObjects(vectors={"v": Versions({"crm.customers": 4})})
     monkeypatch.setattr(share_refresh, "ask_runner", ask)
-    monkeypatch.setattr(share_refresh, "publish_project", lambda *_: done)
+    monkeypatch.setattr(share_refresh, "publish_project", lambda *_, anew: done)
     warehouse.catalog.describe(heard={})
     before = time.time()
     share_refresh.publish_refreshed(project, warehouse)

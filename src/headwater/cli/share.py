@@ -99,6 +99,14 @@ def publish(
             help="Have the runner show first what sources have; peers know how new it is.",
         ),
     ] = False,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Begin under versions that nobody has seen: where this node was put back to an "
+            "earlier state, or copied, and others refuse what it publishes.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Publish what the project's views and relations did since the last time.
@@ -126,7 +134,7 @@ def publish(
         sharing.set_policy(policy)
     with busy(as_json) as report:
         publishing = publish_refreshed if refresh else publish_project
-        done = publishing(opened, sharing, views or None, report)
+        done = publishing(opened, sharing, views or None, report, anew=anew)
     _print_published(sharing.name, done, as_json)
     if failures := [*done.refused.values(), *done.unmade.values()]:
         raise one_or_several(failures)
@@ -260,6 +268,8 @@ def _about(listed: Listed) -> str:
         case ListedStored(view=view, first=first, last=last):
             until = f" to ({last})" if last != first else ""
             return f"{view.name} at ({first}){until}"
+    if listed.kind == "publication":
+        return f"{listed.maker}'s publication {listed.manifest['number']}"
     name = listed.manifest["name"]
     return f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else str(name)
 

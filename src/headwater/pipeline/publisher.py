@@ -23,6 +23,7 @@ from headwater.pipeline.publishing_policy import PublishingPolicy
 from headwater.pipeline.share import make_owed, node_folder, open_node
 from headwater.project.project import Project
 from headwater.project.settings import ShareSettings
+from headwater.sharing.lives import offset_of, source_of
 from headwater.sharing.node import SharingNode
 from headwater.sharing.owed import OwedBooster, read_owed
 from headwater.sharing.peers import NODE_FILE, read_description
@@ -212,15 +213,17 @@ class Publisher:
 
     def _needed_of(self, node: SharingNode) -> dict[str, int]:
         """For each source behind which number its change log is needed."""
-        known = node.catalog.views
+        known, description = node.catalog.views, node.catalog.description
         shown = filter(self._settings.publishes, self._warehouse.shown_names())
         views = [known[name] for name in shown if name in known]
         needed: dict[str, int] = {}
         for relation in {r.name: r for view in views for r in view.known}.values():
             if (number := self.published.reached.get(relation.name)) is not None:
+                number -= offset_of(description, relation.source)
                 needed[relation.source] = min(number, needed.get(relation.source, number))
         for owed in self.published.owed:
-            needed[owed.source] = min(owed.version, needed.get(owed.source, owed.version))
+            number = owed.version - offset_of(description, owed.source)
+            needed[owed.source] = min(number, needed.get(owed.source, number))
         return needed
 
     def _read(self) -> None:
@@ -239,7 +242,8 @@ class Publisher:
             return
         self.published = Published(numbers, reached, owed=owed)
         for relation, number in reached.items():
-            source = relation.partition(".")[0]
+            source = source_of(relation)
+            number -= offset_of(description, source)
             self._needed[source] = min(number, self._needed.get(source, number))
 
     # What is not to be dropped

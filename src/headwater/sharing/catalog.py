@@ -9,7 +9,7 @@ verified, when an object is used.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +26,12 @@ from headwater.sharing.encoding import (
     address_of,
     decode,
     definition_of,
+    depends,
     encode,
     net_address,
     read_interval,
 )
-from headwater.sharing.entries import Item, NodeEntry, RelationEntry
+from headwater.sharing.entries import Item, NodeEntry, Publication, RelationEntry, ViewEntry
 from headwater.sharing.errors import (
     ConflictError,
     DamagedObjectError,
@@ -48,8 +49,11 @@ from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
 from headwater.sharing.versions import Interval, Versions
 
-_DEFINING = ("node", "relation", "view")
-_DEPENDING = tuple(kind for kind in KINDS if kind not in _DEFINING)
+DEFINING = ("node", "publication", "relation", "view")
+"""What says what there is: of all that, whoever takes something takes everything."""
+_DEPENDING = tuple(kind for kind in KINDS if kind not in DEFINING)
+
+_Defining = NodeEntry | Publication | RelationEntry | ViewEntry
 
 Between: TypeAlias = tuple[str, Versions, Versions]
 """A subject and two of its versions."""
@@ -223,9 +227,9 @@ class Catalog:
         for address in sorted(self.store.addresses() - self._listed.keys()):
             envelope, manifest = self.store.head(address)
             new.append(self._listed_of(address, envelope.maker, manifest))
-        new.sort(key=lambda listed: KINDS.index(listed.kind))
+        new.sort(key=lambda listed: depends(listed.manifest))
         for listed in new:
-            if listed.kind in _DEFINING:
+            if listed.kind in DEFINING:
                 self._take_in(listed)
             self._note(listed)
 
@@ -360,17 +364,33 @@ class Catalog:
         arrival.keep()
         return [envelope.address for envelope, _ in arrival.ready]
 
-    def add_new(self, items: Iterable[Item]) -> list[Listed]:
-        """The same; those that were not here yet."""
-        return self._made(items).keep()
+    def add_new(
+        self, items: Iterable[Item], publication: Callable[[], Publication] | None = None
+    ) -> list[Listed]:
+        """The same; those that were not here yet.
 
-    def _made(self, items: Iterable[Item]) -> Arrival:
+        If there are any with rows or changes, they are of this publication, asked for then.
+        """
+        return self._made(items, publication).keep()
+
+    def _made(
+        self, items: Iterable[Item], publication: Callable[[], Publication] | None = None
+    ) -> Arrival:
         arrival = Arrival(self)
         for item in items:
             content = encode(item)
-            envelope = Envelope(self.system, self.node, address_of(content))
-            arrival.take(item, _signed(envelope, self._signer), content)
+            address = address_of(content)
+            if publication and not isinstance(item, _Defining) and address not in self._listed:
+                self._make(arrival, publication(), None)
+                publication = None
+            self._make(arrival, item, content)
         return arrival
+
+    def _make(self, arrival: Arrival, item: Item, content: bytes | None) -> None:
+        content = encode(item) if content is None else content
+        heads = arrival.known.heads_of(item)
+        envelope = Envelope(self.system, self.node, address_of(content), heads=heads)
+        arrival.take(item, _signed(envelope, self._signer), content)
 
     def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> list[Listed]:
         """Store objects that have been found to fit, what others depend on first; the new ones."""
@@ -383,7 +403,7 @@ class Catalog:
                 listed = self._listed_of(envelope.address, envelope.maker, manifest)
                 new.append((envelope, content, listed))
         with self.store.locked():
-            for kinds in (*((kind,) for kind in _DEFINING), _DEPENDING):
+            for kinds in (*((kind,) for kind in DEFINING), _DEPENDING):
                 self.store.add_all((e, content) for e, content, at in new if at.kind in kinds)
         self.known = known
         for _, _, listed in new:
@@ -409,6 +429,9 @@ class Arrival:
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
         """Judge an object; an error leaves it out."""
+        self.known.require_heads(envelope.heads)
+        if isinstance(item, Publication):
+            self.known.require_before(item)
         self.known.admit(item, envelope.maker, self._agrees)
         self.ready.append((envelope, content))
 

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import quote, unquote
 
 from headwater.errors import BusyError, HeadwaterError, InputError
@@ -43,6 +43,11 @@ _AT_ONCE = 32
 """So many files are brought to the disk at once: it syncs many in the time of a few."""
 
 
+Heads: TypeAlias = tuple[tuple[str, int, str], ...]
+"""Of the nodes whose relations an object is about, the newest publication that its maker knew: the
+node, and the publication's number and token."""
+
+
 @dataclass(frozen=True)
 class Envelope:
     """Who made an object, in which system, its address, and the maker's signature if any."""
@@ -51,6 +56,7 @@ class Envelope:
     maker: str
     address: str
     signature: str = ""
+    heads: Heads = ()
 
     @property
     def statement(self) -> bytes:
@@ -58,27 +64,39 @@ class Envelope:
         return b"headwater object 1\n" + json.dumps(self._names).encode("ascii")
 
     @property
-    def _names(self) -> list[str]:
-        return [self.system, self.maker, self.address]
+    def _names(self) -> list[Any]:
+        heads = [self._heads] if self.heads else []
+        return [self.system, self.maker, self.address, *heads]
+
+    @property
+    def _heads(self) -> dict[str, list[int | str]]:
+        return {node: [number, token] for node, number, token in self.heads}
 
     def line(self) -> bytes:
         check = hashlib.sha256(json.dumps(self._names).encode()).hexdigest()[:16]
         members = {"system": self.system, "maker": self.maker, "address": self.address}
+        heads = {"heads": self._heads} if self.heads else {}
         signature = {"signature": self.signature} if self.signature else {}
-        return json.dumps({**members, "check": check, **signature}).encode("ascii") + b"\n"
+        return json.dumps({**members, **heads, "check": check, **signature}).encode("ascii") + b"\n"
 
     @classmethod
     def read(cls, line: bytes, path: Location | Path) -> Envelope:
         try:
             found = json.loads(line)
             members = (found["system"], found["maker"], found["address"])
-            envelope = cls(*members, found.get("signature", ""))
+            heads = tuple((node, *head) for node, head in found.get("heads", {}).items())
+            envelope = cls(*members, found.get("signature", ""), heads)
             texts = all(isinstance(member, str) for member in (*members, envelope.signature))
+            texts = texts and all(_is_head(*head) for head in heads)
             if texts and envelope.line().rstrip(b"\n") == line.rstrip(b"\n"):
                 return envelope
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             pass
         raise _damaged(path, "its first line is not what Headwater writes")
+
+
+def _is_head(node: object, number: object, token: object) -> bool:
+    return isinstance(node, str) and type(number) is int and isinstance(token, str)
 
 
 def local_folder(path: Path | str, what: str) -> Path:

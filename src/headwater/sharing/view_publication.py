@@ -8,7 +8,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -59,6 +59,8 @@ class ViewPublication:
     catalog: Catalog
     definition: SharedView
     table: ViewTable
+    offsets: Mapping[str, int]
+    """For each source, what is added to numbers of its transactions (see `lives`)."""
     each_transaction: bool
     spark: Spark
     boosted: bool = False
@@ -203,7 +205,9 @@ class ViewPublication:
         if any(reached.also for reached in commit.vector.values()):
             return None
         relations = self.definition.relations.values()
-        return Versions({r.name: commit.vector[r.source].number for r in relations})
+        return Versions(
+            {r.name: commit.vector[r.source].number + self.offsets[r.source] for r in relations}
+        )
 
     def _distinct(self, found: Sequence[CommittedVersion]) -> list[CommittedVersion]:
         """Commits of one vector taken together."""
