@@ -168,7 +168,8 @@ def test_relations_that_nobody_has_spoken_of_are_named(tmp_path: Path) -> None:
     n4.catalog.describe(heard={})
     with pytest.raises(NotFreshError, match="nobody has said") as error:
         n4.query("V1", fresh_s=300)
-    assert error.value.hint.startswith("Ask without a freshness")
+    assert "'headwater share publish --refresh' beside a runner: have N1 or N2" in error.value.hint
+    assert error.value.hint.endswith("Or ask without a freshness.")
 
 
 def test_a_relation_is_as_fresh_as_asked_too(tmp_path: Path) -> None:

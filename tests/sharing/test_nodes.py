@@ -1,5 +1,6 @@
 """Nodes: they publish, meet, catch up, and answer about the present and the past."""
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from headwater.errors import InputError
 from headwater.sharing import (
     Boosters,
     Contents,
+    DamagedObjectError,
     Eager,
     Hybrid,
     MisfitError,
@@ -330,7 +332,7 @@ def test_what_does_not_fit_a_relation_is_refused(tmp_path: Path) -> None:
 
 def test_what_nobody_has_is_said(tmp_path: Path) -> None:
     n4 = node(tmp_path, "N4")
-    with pytest.raises(InputError, match=r"no relation Genes.*There are: none"):
+    with pytest.raises(InputError, match=r"no view or relation Genes.*There are: none"):
         n4.query("Genes")
     n1 = node(tmp_path, "N1")
     n1.own("Genes", GENES)
@@ -339,3 +341,27 @@ def test_what_nobody_has_is_said(tmp_path: Path) -> None:
         n4.query("Genes")
     with pytest.raises(InputError, match="is not a folder of this machine"):
         SharingNode.create("s3://bucket/share", "N9")
+
+
+def test_a_file_that_was_copied_under_another_name_is_not_answered(tmp_path: Path) -> None:
+    """Of a view, of what is stored of it, and of a relation."""
+    n1, n2, _ = owners(tmp_path)
+    n1.define("V1", V1)
+    n1.define("Loci", "SELECT GeneID, ChromosomeLocus FROM Genes")
+    n1.define("Counts", "SELECT GeneName, COUNT(*) AS n FROM Genes GROUP BY GeneName")
+    n1.define("Places", "SELECT ChromosomeLocus, COUNT(*) AS n FROM Genes GROUP BY ChromosomeLocus")
+    for view in ("V1", "Loci", "Counts", "Places"):
+        n1.hold(view)
+    held = n1.catalog.store.folder / "held"
+    shutil.copy(held / "Loci.jsonl", held / "V1.jsonl")
+    with pytest.raises(DamagedObjectError, match="not what this node holds of V1, but of Loci"):
+        n1.query("V1")
+    (held / "V1.jsonl").unlink()
+    assert n1.query("V1").subject == "V1", "the remedy"
+    shutil.copy(held / "Counts.stored", held / "Places.stored")
+    with pytest.raises(DamagedObjectError, match="is not what is stored of view Places"):
+        n1.stored("Places")
+    shutil.copy(held / "V1.jsonl", held / "Genes.jsonl")
+    with pytest.raises(DamagedObjectError, match="not what this node holds of Genes, but of V1"):
+        n1.query("Genes")
+    assert n2.query("Variants").subject == "Variants"

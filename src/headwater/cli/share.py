@@ -53,7 +53,8 @@ PolicyOption = Annotated[
     ),
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible.")
+    str | None,
+    typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible."),
 ]
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 app.command("serve")(serve)
@@ -368,13 +369,20 @@ def _given(here: SharingNode, there: Peer, skip_bad: bool) -> Copied:
 
 
 def _opened(catalog: Path, name: str, other: Said) -> SharingNode:
+    from headwater.sharing.errors import ForeignObjectError
     from headwater.sharing.node import SharingNode
 
     if (catalog / "node.json").exists():
-        return SharingNode.open(catalog)
+        opened = SharingNode.open(catalog)
+        opened.require_named(name)
+        return opened
     if not name:
         raise InputError(
             f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
+        )
+    if name == other.node:
+        raise ForeignObjectError(
+            f"Both catalogs would be those of a node {name}.", "Every node has its own name."
         )
     return SharingNode.create(catalog, name, other.system)
 
@@ -384,16 +392,22 @@ def _policy(text: str, before: Policy) -> Policy:
 
     from headwater.sharing.policies import propagation_of
 
-    kind, _, value = text.partition(":")
+    kind, colon, value = text.partition(":")
     names = {"hybrid": ("most_rows", int), "periodic": ("every_s", float)}
     try:
-        values = {names[kind][0]: names[kind][1](value)} if value else {}
-    except (KeyError, ValueError):
+        needed = names.get(kind)
+        values = {needed[0]: needed[1](value)} if needed else {}
+        if colon and not needed:
+            raise ValueError(text)
+        propagation = propagation_of(kind, **values)
+    except (InputError, OverflowError, ValueError) as error:
+        why = error.message if isinstance(error, InputError) else "cannot be read."
         raise InputError(
-            f"--policy {text}: cannot be read.",
-            "Write eager, lazy, hybrid:ROWS or periodic:SECONDS.",
+            f"--policy {text}: {why}",
+            "Write eager, lazy, hybrid:ROWS with a whole number from 0 on, or periodic:SECONDS "
+            "with a number above 0.",
         ) from None
-    return replace(before, propagation=propagation_of(kind, **values))
+    return replace(before, propagation=propagation)
 
 
 def _print_copied(copied: Copied, as_json: bool) -> None:
@@ -412,7 +426,7 @@ def _print_copied(copied: Copied, as_json: bool) -> None:
 def advance(
     view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    to: ToOption = "",
+    to: ToOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring a view that this node holds to other versions by updategrams and boosters."""
@@ -421,7 +435,7 @@ def advance(
 
     sharing = SharingNode.open(catalog)
     sharing.hold(view)
-    done = sharing.advance(view, parse_versions(to) if to else None)
+    done = sharing.advance(view, parse_versions(to) if to is not None else None)
     if as_json:
         print_json(
             {
@@ -455,7 +469,7 @@ def _size(rows: Any) -> int:
 def plan_command(
     view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    to: ToOption = "",
+    to: ToOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -466,7 +480,7 @@ def plan_command(
 
     sharing = SharingNode.open(catalog)
     here = sharing.hold(view)
-    plan = sharing.plan(view, parse_versions(to) if to else None)
+    plan = sharing.plan(view, parse_versions(to) if to is not None else None)
     if plan is None:
         if as_json:
             print_json({"view": view, "first": dict(here.versions), "last": dict(here.versions),

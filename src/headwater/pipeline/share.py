@@ -30,6 +30,7 @@ from headwater.sharing.history import relation_between
 from headwater.sharing.lives import offset_of
 from headwater.sharing.node import SharingNode
 from headwater.sharing.owed import OwedBooster, read_owed, write_owed
+from headwater.sharing.peers import require_name
 from headwater.sharing.policies import Policy
 from headwater.sharing.publishing import PublishedObjects, publish_warehouse
 from headwater.sharing.shared_views import SharedView
@@ -49,7 +50,10 @@ def open_node(
     place = folder or node_folder(project)
     if (place / "node.json").exists():
         node = SharingNode.open(place)
+        node.require_named(name, system)
     else:
+        require_name("node", name or "unnamed")
+        require_name("system", system or settings.system)
         if not place.exists():
             place.mkdir(parents=True)
             place.chmod(MODES[project.settings.warehouse.readers])

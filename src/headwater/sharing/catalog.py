@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -332,19 +333,25 @@ class Catalog:
 
     def relation(self, name: str) -> RelationEntry:
         if name not in self.relations:
-            known = ", ".join(sorted(self.relations)) or "none"
-            raise UnknownNameError(
-                f"There is no relation {name} in this catalog.", f"There are: {known}."
-            )
+            raise self.unknown(name, "relation")
         return self.relations[name]
 
     def view(self, name: str) -> SharedView:
         if name not in self.views:
-            known = ", ".join(sorted(self.views)) or "none"
-            raise UnknownNameError(
-                f"There is no view {name} in this catalog.", f"There are: {known}."
-            )
+            raise self.unknown(name, "view")
         return self.views[name]
+
+    def unknown(self, name: str, what: str = "") -> UnknownNameError:
+        """That nothing, or no view or relation, has a name; with what there is."""
+        kinds = {"view": sorted(self.views), "relation": sorted(self.relations)}
+        known = [each for kind, names in kinds.items() if what in ("", kind) for each in names]
+        cased = {each.casefold(): each for each in known}
+        close = get_close_matches(name.casefold(), cased, 1)
+        meant = f"Did you mean '{cased[close[0]]}'? " if close else ""
+        return UnknownNameError(
+            f"There is no {what or 'view or relation'} {name} in this catalog.",
+            f"{meant}There are: {', '.join(known) or 'none'}.",
+        )
 
     def newest(self, relation: str) -> int:
         """The highest version of a relation that any object here knows."""

@@ -14,10 +14,11 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import quote, unquote
@@ -202,7 +203,7 @@ class ObjectStore(ObjectFiles):
         What it publishes is as open as its folder, what it keeps to itself never is.
         """
         for folder in (self._objects, self._held):
-            with _reading(folder):
+            with self._writing() if not folder.exists() else _reading(folder):
                 folder.make_folder()
                 folder.names()
         self._root.settle(())  # who made them may have been killed before they were durable
@@ -212,9 +213,10 @@ class ObjectStore(ObjectFiles):
     def add(self, envelope: Envelope, content: bytes) -> bool:
         """Store an object; False if it is there already."""
         path = self._at(envelope.address)
-        path.parent.make_folder()
-        self._objects.settle(())  # the name of that folder, whoever made it
-        return not path.exists() and path.put_if_absent(envelope.line() + content)
+        with self._writing():
+            path.parent.make_folder()
+            self._objects.settle(())  # the name of that folder, whoever made it
+            return not path.exists() and path.put_if_absent(envelope.line() + content)
 
     def add_all(self, objects: Iterable[tuple[Envelope, bytes]]) -> None:
         """Store objects in no order, to be called while `locked`.
@@ -246,14 +248,23 @@ class ObjectStore(ObjectFiles):
         try:
             yield
         except OSError as error:
+            full = error.errno in (ENOSPC, EDQUOT)
             raise HeadwaterError(
                 f"The node's folder {self.folder} cannot be written: {error.strerror or error}.",
-                "Look at the folder, its owner and its disk.",
+                "Make room there, and run the command again: what was there is whole."
+                if full
+                else "Look at the folder, its owner and its disk; what can be read is answered.",
             ) from None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this process may change what is here, as far as the folder tells."""
+        return os.access(self.folder, os.W_OK | os.X_OK, effective_ids=True)
 
     def replace(self, envelope: Envelope, content: bytes) -> None:
         """Put an object in the place of the same with another envelope."""
-        self._at(envelope.address).replace(envelope.line() + content)
+        with self._writing():
+            self._at(envelope.address).replace(envelope.line() + content)
 
     # What the node holds
 
@@ -271,11 +282,13 @@ class ObjectStore(ObjectFiles):
     def hold(self, name: str, envelope: Envelope, content: bytes) -> None:
         """Put what the node holds under a name in the place of what was there, in one step."""
         path = self._held / f"{quote(name, safe='')}.jsonl"
-        path.replace(envelope.line() + content)
+        with self._writing():
+            path.replace(envelope.line() + content)
 
     def hold_stored(self, name: str, envelope: Envelope, content: bytes) -> None:
         """Put what is stored of a view that the node holds in the place of what was there."""
-        (self._held / f"{quote(name, safe='')}.stored").replace(envelope.line() + content)
+        with self._writing():
+            (self._held / f"{quote(name, safe='')}.stored").replace(envelope.line() + content)
 
     def stored(self, name: str) -> Location | None:
         """The file of that, if there is one."""
@@ -301,8 +314,9 @@ class ObjectStore(ObjectFiles):
     def write_key(self, signer: Signer) -> None:
         """Keep the node's private key; what is left of one that could not be read goes."""
         path = self._root / PRIVATE_FILE
-        path.remove()
-        path.write(signer.private())
+        with self._writing():
+            path.remove()
+            path.write(signer.private())
 
     @contextmanager
     def locked(self, wait: bool = True) -> Iterator[None]:
@@ -313,7 +327,7 @@ class ObjectStore(ObjectFiles):
         path = self._root / "lock"
         with self._own_lock, ExitStack() as stack:
             if not self._depth:
-                with _reading(path):
+                with self._locking():
                     lock = path.locked() if wait else path.try_lock()
                 if lock is None:
                     raise BusyError(
@@ -326,6 +340,16 @@ class ObjectStore(ObjectFiles):
                 yield
             finally:
                 self._depth -= 1
+
+    @contextmanager
+    def _locking(self) -> Iterator[None]:
+        """A folder that cannot be written has no lock; what else is in its way is damage."""
+        try:
+            with _reading(self._root / "lock", but=(EROFS, EACCES, EPERM, ENOSPC, EDQUOT)):
+                yield
+        except OSError:
+            with self._writing():
+                raise
 
     def mirroring(self) -> AbstractContextManager[object]:
         """One process at a time says elsewhere what this node has."""
@@ -362,10 +386,12 @@ def _read(path: Location, most: int | None = None) -> tuple[Envelope, bytes]:
 
 
 @contextmanager
-def _reading(path: Location) -> Iterator[None]:
+def _reading(path: Location, but: Collection[int] = ()) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in but:
+            raise
         raise _damaged(path, f"it cannot be read: {error.strerror}") from None
 
 
