@@ -56,6 +56,7 @@ ToOption = Annotated[
     str | None,
     typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible."),
 ]
+_REMEDY = "'headwater share publish' removes it and makes it again; else delete it and exchange."
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 app.command("serve")(serve)
 app.command("mirror")(mirror)
@@ -145,9 +146,9 @@ def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
     if as_json:
         vectors = {name: dict(vector) for name, vector in done.vectors.items()}
         refused = {name: str(error) for name, error in done.refused.items()}
-        counts = done.counts
-        print_json({"node": node, "published": counts, "views": vectors, "refused": refused,
-                    "anew": done.anew, "owed": list(map(str, done.owed))})  # fmt: skip
+        told = {"anew": done.anew, "damaged": done.damaged, "owed": list(map(str, done.owed))}
+        about = {"node": node, "published": done.counts, "views": vectors, "refused": refused}
+        print_json(about | told)
         return
     shown = counted(done.counts) or "nothing new"
     console().print(f"✓ {node}: {shown}")
@@ -155,6 +156,8 @@ def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
         console().print(f"  {name} is published up to ({vector})")
     for name, why in done.anew.items():
         console().print(f"○ {name} begins anew, since {why}")
+    for why in done.damaged.values():
+        console().print(f"○ removed: {why}")
     for owed in done.owed:
         console().print(f"○ owed: {owed}")
     for name in done.refused:
@@ -188,6 +191,8 @@ def list_command(
                 size = sum(count for _, count in held.rows.items())
                 print_json({"kind": "held", "subject": name, "versions": dict(held.versions),
                             "rows": size})  # fmt: skip
+            for address, damage in sharing.catalog.damaged.items():
+                print_json({"kind": "damaged", "address": address, "why": damage.message})
             for owed in read_owed(sharing.catalog.store):
                 print_json({"kind": "owed", **asdict(owed)})
         return
@@ -196,6 +201,8 @@ def list_command(
         _print_relations(sharing)
         _print_held(sharing)
         _print_owed(sharing)
+        for told in sharing.catalog.damaged.values():
+            console().print(f"✗ {told.message} {_REMEDY}")
     print_table("Objects", ["object", "kind", "by", "rows", "about"], map(_line, chosen))
 
 

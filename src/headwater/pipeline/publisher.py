@@ -158,6 +158,7 @@ class Publisher:
                 each_transaction=node.policy.granularity == "transaction",
                 spark=self._engine.for_small,
                 boosted=node.policy.boosters.wants,
+                verify=not self.published.at,
                 wait=False,
             )
             refused |= {
@@ -204,7 +205,7 @@ class Publisher:
             dict(description.get("published", _NOTHING)),
             dict(description.get("reached", _NOTHING)),
             known.vectors | {name: dict(vector) for name, vector in done.vectors.items()},
-            known.notes | anew,
+            known.notes | anew | done.damaged,
             done.owed,
             known.objects + sum(done.counts.values()),
             time.time(),

@@ -109,6 +109,7 @@ def publish_project(
         report=report,
         boosted=node.policy.boosters.wants,
         anew=anew,
+        verify=True,
     )
     if done.owed:
         report("asking the sources for boosters")

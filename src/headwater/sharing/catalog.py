@@ -117,13 +117,18 @@ class Catalog:
     def __init__(self, store: ObjectStore, description: dict[str, Any]) -> None:
         self.store = store
         self.description = description
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
         self.known = Known()
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
         self._between: dict[Between, ListedUpdategram] = {}
         self._updategrams: dict[str, list[ListedUpdategram]] = {}
         self._contents: dict[str, list[ListedContents]] = {}
-        self.refresh()
+        self.damaged: dict[str, DamagedObjectError] = {}
+        """Objects of which it cannot be read what they are; they count for nothing."""
 
     @classmethod
     def create(
@@ -223,11 +228,17 @@ class Catalog:
     # Reading
 
     def refresh(self) -> None:
-        """Take note of objects that other processes of this node have put here."""
+        """Take note of objects that other processes of this node have put here, or taken away."""
+        there = self.store.addresses()
+        if (self._listed.keys() | self.damaged.keys()) - there:
+            self._forget()
         new = []
-        for address in sorted(self.store.addresses() - self._listed.keys()):
-            envelope, manifest = self.store.head(address)
-            new.append(self._listed_of(address, envelope.maker, manifest))
+        for address in sorted(there - self._listed.keys() - self.damaged.keys()):
+            try:
+                envelope, manifest = self.store.head(address)
+                new.append(self._listed_of(address, envelope.maker, manifest))
+            except DamagedObjectError as error:
+                self.damaged[address] = error
         new.sort(key=lambda listed: depends(listed.manifest))
         for listed in new:
             if listed.kind in DEFINING:
@@ -240,7 +251,8 @@ class Catalog:
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
-                "Somebody has put it there; delete the file.",
+                "Somebody has put it there, or has deleted another on which it depends: put that "
+                "back, or delete this one.",
             ) from None
 
     def _listed_of(self, address: str, maker: str, manifest: Manifest) -> Listed:
@@ -261,6 +273,19 @@ class Catalog:
             self._contents.setdefault(listed.subject, []).append(listed)
         self._listed[listed.address] = listed
         self._by_kind[listed.kind].append(listed)
+
+    def remove_damaged(self) -> dict[str, str]:
+        """Read everything, and remove what is not what its name says; it helps nobody."""
+        for listed in list(self):
+            try:
+                self.store.read(listed.address)
+            except DamagedObjectError as error:
+                self.damaged[listed.address] = error
+        found = {address: error.message for address, error in self.damaged.items()}
+        for address in found:
+            self.store.remove(address)
+        self.refresh()
+        return found
 
     def __iter__(self) -> Iterator[Listed]:
         return (listed for kind in KINDS for listed in self._by_kind[kind])
@@ -417,10 +442,9 @@ class Catalog:
             self._note(listed)
         return [listed for _, _, listed in new]
 
-    def one_between(self, between: Between) -> Updategram | None:
+    def listed_between(self, between: Between) -> ListedUpdategram | None:
         """An updategram at hand between these versions, which all do the same, or none."""
-        listed = self._between.get(between)
-        return None if listed is None else self.load_updategram(listed)
+        return self._between.get(between)
 
 
 class Arrival:
@@ -432,6 +456,8 @@ class Arrival:
         self._nets: dict[Between, str | int] = {}
         """What the first updategram between two versions comes to; where in `ready` that is, until
         there is another."""
+        self._others: dict[Between, str] = {}
+        """Which that is, for people."""
         self.ready: list[tuple[Envelope, bytes]] = []
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
@@ -439,25 +465,32 @@ class Arrival:
         self.known.require_heads(envelope.heads)
         if isinstance(item, Publication):
             self.known.require_before(item)
-        self.known.admit(item, envelope.maker, self._agrees)
+        self._current = envelope
+        self.known.admit(item, envelope.maker, self._contradicted)
         self.ready.append((envelope, content))
 
-    def _agrees(self, item: Updategram) -> bool:
-        """Whether it does what another between its versions does; only one is looked at."""
+    def _contradicted(self, item: Updategram) -> str:
+        """What it says otherwise than another between its versions does, in words; only one is
+        looked at."""
         between = (item.subject, item.first, item.last)
-        known = self._nets.get(between)
-        if known is None:
-            other = self._catalog.one_between(between)
-            if other is None:
+        if between not in self._nets:
+            listed = self._catalog.listed_between(between)
+            if listed is None:
                 self._nets[between] = len(self.ready)  # where `take` puts it
-                return True
-            known = net_address(other)
-        elif isinstance(known, int):
-            first = decode(self.ready[known][1])
+                return ""
+            where = str(self._catalog.store.path(listed.address))
+            self._others[between] = f"{where}, made by {listed.maker}"
+            self._nets[between] = net_address(self._catalog.load_updategram(listed))
+        elif isinstance(at := self._nets[between], int):
+            envelope, content = self.ready[at]
+            first = decode(content)
             assert isinstance(first, Updategram)
-            known = net_address(first)
-        self._nets[between] = known
-        return net_address(item) == known
+            self._others[between] = f"{envelope.address[:12]}, made by {envelope.maker}"
+            self._nets[between] = net_address(first)
+        if net_address(item) == self._nets[between]:
+            return ""
+        mine = f"{self._current.address[:12]}, made by {self._current.maker}"
+        return f"{self._others[between]}, and {mine}"
 
     def keep(self) -> list[Listed]:
         """Let them in, all of them; those that were not here yet."""

@@ -24,7 +24,7 @@ from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, SharingError
 from headwater.sharing.lives import Lives
 from headwater.sharing.owed import OwedBooster, owed_for, read_owed, with_more, write_owed
-from headwater.sharing.relation_publication import intervals_of, way_of
+from headwater.sharing.relation_publication import holes, intervals_of, made_again, way_of
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
@@ -33,6 +33,7 @@ from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
+_LOST = "files of what was published are gone, and the warehouse does not have it any more"
 _NO_COMMITS = "it was loaded anew, or its commits since the last time are not kept any more"
 
 
@@ -52,6 +53,8 @@ class PublishedObjects:
     """The commits up to which views are published."""
     owed: list[OwedBooster] = field(default_factory=list)
     """Boosters that are to be made, those of earlier publications first."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """By address: objects of the node that were damaged and are removed."""
     unmade: dict[str, HeadwaterError] = field(default_factory=dict)
     """By source: why boosters that are owed could not be made now."""
 
@@ -70,6 +73,7 @@ def publish_warehouse(
     report: Callable[[str], None] = lambda step: None,
     boosted: Callable[[str], bool] = lambda view: False,
     anew: bool = False,
+    verify: bool = False,
 ) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
@@ -77,7 +81,8 @@ def publish_warehouse(
     `spark` may be what gives a session; it is called only for views with a top that are not small.
     `report` is told what is being done. `boosted` says for which views boosters are then owed. A
     view that cannot be published is no reason to leave the others; if there is none that can, that
-    is raised. `anew` asks for a life of its own, under versions that nobody has seen (see `lives`).
+    is raised. `anew` asks for a life of its own, under versions that nobody has seen (see `lives`),
+    `verify` for reading what the node has: what is damaged is removed, and made again if possible.
     """
     done = publish_what_can_be(
         catalog,
@@ -88,6 +93,7 @@ def publish_warehouse(
         report=report,
         boosted=boosted,
         anew=anew,
+        verify=verify,
     )
     if not done.numbers:
         raise one_or_several(done.refused.values())
@@ -104,6 +110,7 @@ def publish_what_can_be(
     report: Callable[[str], None] = lambda step: None,
     boosted: Callable[[str], bool] = lambda view: False,
     anew: bool = False,
+    verify: bool = False,
     wait: bool = True,
 ) -> PublishedObjects:
     """The same; it may be that nothing can. BusyError if another process is at it, and this one is
@@ -119,14 +126,18 @@ def publish_what_can_be(
         catalog.reread()
         catalog.refresh()
         done = PublishedObjects(owed=read_owed(catalog.store))
+        if verify:
+            done.damaged = catalog.remove_damaged()
         lives = Lives(catalog, warehouse, anew=anew)
         relations = _relations(catalog, warehouse)
         found: dict[str, _Found] = {}
+        filled: dict[str, list[Updategram] | None] = {}
         for table in tables:
             report(f"publishing {table.name}")
             try:
                 definition = _definition(catalog, table, relations)
                 offsets = _offsets(lives, definition)
+                lost = _fill(catalog, warehouse, definition, lives, filled)
                 publication = ViewPublication(
                     catalog,
                     definition,
@@ -134,16 +145,20 @@ def publish_what_can_be(
                     offsets,
                     each_transaction,
                     spark,
+                    lost,
                     boosted(table.name),
                 )
                 table.log.make_durable()  # a commit that is lost again must not be published
                 versions = publication.versions()
                 if publication.begins_anew(versions):
                     done.anew[table.name] = _begun(lives, definition) or _NO_COMMITS
+                elif publication.begins_behind_a_hole:
+                    done.anew[table.name] = _LOST
                 items = [*publication.items(versions)]
                 found[table.name] = _Found(definition, versions, items)
             except HeadwaterError as error:
                 done.refused[table.name] = error
+        done.updategrams += [step for steps in filled.values() if steps for step in steps]
         reached = dict(catalog.description.get("reached", {}))
         moved = _relation_updategrams(
             catalog, warehouse, found, reached, done, lives, each_transaction
@@ -161,6 +176,26 @@ def publish_what_can_be(
                 done.note(listed.kind)
         _note(catalog, lives.published(), published=done.numbers, reached=reached)
     return done
+
+
+def _fill(
+    catalog: Catalog,
+    warehouse: Warehouse,
+    definition: SharedView,
+    lives: Lives,
+    filled: dict[str, list[Updategram] | None],
+) -> bool:
+    """Make updategrams of a view's relations again that are missing here; whether some are lost."""
+    for name, relation in definition.relations.items():
+        reached = catalog.description.get("reached", {}).get(name)
+        if name in filled or reached is None or relation.source in lives.begun:
+            continue
+        offset = lives.offset(relation.source, [name])
+        log = ChangeLog(warehouse.changes, relation.source)
+        made = [made_again(log, relation, offset, hole)
+                for hole in holes(catalog, name, offset, reached)]  # fmt: skip
+        filled[name] = None if None in made else [step for step in made if step is not None]
+    return any(filled.get(name, []) is None for name in definition.relations)
 
 
 def _offsets(lives: Lives, definition: SharedView) -> dict[str, int]:

@@ -10,15 +10,55 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
+from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.errors import SharingError
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 from headwater.warehouse.change_records import Break
 from headwater.warehouse.changes import ChangeLog, between
+
+
+def holes(catalog: Catalog, relation: str, offset: int, reached: int) -> list[tuple[int, int]]:
+    """Where updategrams of a life are missing that were published, as versions.
+
+    Where every view over it has contents behind a hole, nobody needs what was in it.
+    """
+    there = catalog.updategrams(relation)
+    mine = [u for u in there if offset <= u.first[relation] and u.last[relation] <= reached]
+    steps = {(u.first[relation], u.last[relation]) for u in mine}
+    starts: dict[str, set[int]] = {}
+    for name in catalog.views:
+        for contents in catalog.contents(name):
+            version = contents.versions.get(relation, -1)
+            if contents.maker == catalog.node and version >= offset:
+                starts.setdefault(name, set()).add(version)
+    first = min((min(versions) for versions in starts.values()), default=reached)
+    ends = sorted({first, reached, *(end for step in steps for end in step)})
+    behind = min((max(versions) for versions in starts.values()), default=first)
+    return [step for step in pairwise(ends) if step not in steps and step[1] > behind]
+
+
+def made_again(
+    log: ChangeLog, relation: Relation, offset: int, hole: tuple[int, int]
+) -> Updategram | None:
+    """What was in a hole, from the change log; None if that does not have it any more."""
+    first, last = hole[0] - offset, hole[1] - offset
+    step = _Step(relation, first, offset)
+    try:
+        for change in between(log, first, last):
+            if isinstance(change, Break):
+                if change.columns is None or relation.name in change.columns:
+                    return None
+            elif delta := change.transaction.deltas.get(relation.name):
+                step.take(_only(delta, relation, log.source, change.number))
+    except HeadwaterError:
+        return None
+    return step.made(last)
 
 
 def intervals_of(steps: Iterable[Updategram]) -> Iterator[Interval]:

@@ -261,6 +261,11 @@ class ObjectStore(ObjectFiles):
         """Whether this process may change what is here, as far as the folder tells."""
         return os.access(self.folder, os.W_OK | os.X_OK, effective_ids=True)
 
+    def remove(self, address: str) -> None:
+        """An object that is damaged; another copy may take its place."""
+        with self._writing():
+            self._at(address).remove()
+
     def replace(self, envelope: Envelope, content: bytes) -> None:
         """Put an object in the place of the same with another envelope."""
         with self._writing():

@@ -38,8 +38,8 @@ from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from headwater.sharing.windows import Window, first_of
 
-Agrees = Callable[[Updategram], bool]
-"""Whether the updategrams at hand of its subject between its versions do the same."""
+Contradicted = Callable[[Updategram], str]
+"""Which updategram at hand of its subject between its versions does something else, in words."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Known:
         for node, number, token in heads:
             self.publications.get(node, Publications()).require(node, number, token)
 
-    def admit(self, item: Item, maker: str, agrees: Agrees = lambda item: True) -> None:
+    def admit(self, item: Item, maker: str, contradicted: Contradicted = lambda item: "") -> None:
         """Take note of an object, or raise ForeignObjectError or ConflictError."""
         if isinstance(item, NodeEntry):
             if item.name != maker:
@@ -106,7 +106,7 @@ class Known:
             case Contents():
                 self._check_contents(item, maker)
             case Updategram():
-                self._check_updategram(item, maker, agrees)
+                self._check_updategram(item, maker, contradicted)
             case Booster():
                 self._check_booster(item)
             case GroupingBooster() | Window():
@@ -198,7 +198,7 @@ class Known:
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.rows)
 
-    def _check_updategram(self, item: Updategram, maker: str, agrees: Agrees) -> None:
+    def _check_updategram(self, item: Updategram, maker: str, contradicted: Contradicted) -> None:
         schema = self._shape(item.subject, item.first, maker)
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.inserted, item.deleted)
@@ -207,11 +207,13 @@ class Known:
                 f"An updategram of {item.subject} goes from ({item.first}) to ({item.last}).",
                 "What is published leads from a version to a later one.",
             )
-        if not agrees(item):
+        if which := contradicted(item):
             raise ConflictError(
                 f"Two updategrams of {item.subject} from ({item.first}) to ({item.last}) say "
-                "different things.",
-                "One of them is wrong: find out which, and delete it at every node.",
+                f"different things: {which}.",
+                "One of them is wrong: find out which, and delete its file at every node that has "
+                "it. Where a view has advanced by it already, delete the view's files in 'held' "
+                "too: it is made anew from what is published, when it is next asked for.",
             )
 
     def _check_stored(self, item: GroupingBooster | Window) -> None:
