@@ -11,6 +11,7 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.errors import InputError
 from headwater.sharing import (
     Boosters,
+    ConflictError,
     Contents,
     DamagedObjectError,
     Eager,
@@ -25,6 +26,7 @@ from headwater.sharing import (
     Versions,
 )
 from headwater.sharing.booster import Booster
+from headwater.sharing.updategram import Updategram
 from tests.sharing.genes import GENES, V1, V2, V3, node, owners, rename, without_copies
 
 VIEWS = {"V1": V1, "V2": V2, "V3": V3}
@@ -365,3 +367,39 @@ def test_a_file_that_was_copied_under_another_name_is_not_answered(tmp_path: Pat
     with pytest.raises(DamagedObjectError, match="not what this node holds of Genes, but of V1"):
         n1.query("Genes")
     assert n2.query("Variants").subject == "Variants"
+
+
+def test_updategrams_that_contradict_each_other_are_named_and_there_is_a_way_out(
+    tmp_path: Path,
+) -> None:
+    """A node has published a wrong one of a view, and another has taken its view on by that."""
+    n1, n2, _ = owners(tmp_path)
+    n1.define("V1", V1)
+    right, wrong, misled = (node(tmp_path, name) for name in ("A", "B", "C"))
+    for each in (right, wrong, misled):
+        each.exchange(n2, fetch_only=True)
+        each.exchange(n1, fetch_only=True)
+        each.hold("V1")
+    rename(n1)
+    right.exchange(n1, fetch_only=True)
+    right.advance("V1", {"Genes": 4})
+    at = {"Genes": 3, "Variants": 7}
+    ends = Versions(at), Versions({**at, "Genes": 4})
+    change = Updategram.of_net("V1", *ends, -right.query("V1", at).rows)
+    address = wrong.catalog.add(change)
+    misled.exchange(wrong, fetch_only=True)
+    misled.advance("V1")
+    assert not misled.query("V1").rows
+    (mine,) = (u for u in right.catalog.updategrams("V1"))
+    with pytest.raises(ConflictError) as told:
+        misled.exchange(right, fetch_only=True)
+    file = misled.catalog.store.path(address)
+    assert f"say different things: {file}, made by B, and {mine.address[:12]}, made by A." in str(
+        told.value
+    )
+    for each in (wrong, misled):  # what is told to do
+        each.catalog.store.path(address).unlink()
+    (tmp_path / "C" / "held" / "V1.jsonl").unlink()
+    misled = SharingNode.open(tmp_path / "C", durable=False)
+    misled.exchange(right, fetch_only=True)
+    assert misled.query("V1") == right.query("V1")
