@@ -307,3 +307,21 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_out(tmp_path: Path
     assert all(follows(peer, small, view) for view in ("amounts", "joined"))
     assert len(peer.query("amounts").rows) == number - 1
     assert read_owed(node(small).catalog.store) == []
+
+
+def test_the_runner_says_how_new_what_it_publishes_is(tmp_path: Path) -> None:
+    """So that a peer can ask for a freshness, and nobody types 'share publish --refresh'."""
+    small = shared(tmp_path / "p", amounts=AMOUNTS)
+    with publishing_runner(small) as runner:
+        wait_until(lambda: is_published(small, "amounts"))
+        peer = follower(tmp_path / "peer", small, "amounts")
+        for number in (3, 4):
+            asked = time.time()
+            insert(small, number)
+            wait_until(lambda at=asked: (runner.describe()["share"]["as_of"] or 0) > at)  # type: ignore[misc]
+            meet(peer, small)
+            found = peer.query("amounts", fresh_s=time.time() - asked)
+            assert len(found.rows) == number
+        assert "all that the sources had committed at" in "\n".join(
+            publishing(describe(small.project))
+        )

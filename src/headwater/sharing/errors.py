@@ -53,6 +53,10 @@ class ConflictError(SharingError):
     """Two objects say different things about one matter."""
 
 
+class PastLifeError(ForeignObjectError):
+    """An object is of an earlier life of a node, of which something else is known here."""
+
+
 class UnknownNameError(SharingError, InputError):
     """The catalog has no relation or view of a name."""
 
