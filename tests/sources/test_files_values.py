@@ -37,7 +37,8 @@ def read(
 ) -> list[object]:
     data = content.encode() if isinstance(content, str) else content
     schema = Schema.of([("a", kind)])
-    return Format("", Dialect(**dialect)).read(f"f.{ending}", data, schema).column("a").to_pylist()
+    found = Format("", Dialect(**dialect)).read(f"f.{ending}", data, schema)
+    return list(found.column("a").to_pylist())
 
 
 def refused(*args: Any, **settings: Any) -> str:

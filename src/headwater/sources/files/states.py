@@ -20,6 +20,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
+from headwater.sources.contract import Origin
 from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.files.columns import FileColumns, unreadable
 from headwater.sources.files.completeness import Completeness
@@ -74,6 +75,9 @@ class FileStates:
                 "taken for whole; writers that rename, or a marker (complete), leave no doubt."
             ]
         return []
+
+    def origins(self) -> Mapping[str, Origin]:
+        return {}
 
     # Setting up
 
