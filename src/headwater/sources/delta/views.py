@@ -36,7 +36,7 @@ def in_words(origin: Origin) -> str:
     sources = " and ".join(sorted(origin.databases))
     return (
         f"the view {origin.view} of a warehouse, over its {sources}, at the level "
-        f"{origin.level}. A view over it follows the table's versions. With regard to the databases "
-        f"behind it is no more than {origin.level}; and weak if it reads more of what is made from "
-        "them, because these are not published at the same moment."
+        f"{origin.level}. A view over it follows the table's versions. With regard to the "
+        f"databases behind it is no more than {origin.level}; and weak if it reads more of what "
+        "is made from them, because these are not published at the same moment."
     )
