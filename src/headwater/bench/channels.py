@@ -37,8 +37,8 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
 from headwater.sources.delta.source import DeltaSource
+from headwater.sources.files.options import FilesOptions
 from headwater.sources.files.source import FilesSource
-from headwater.sources.files.states import FilesOptions
 from headwater.sources.mariadb.connect import Access
 from headwater.sources.mariadb.source import MariadbSource
 from headwater.sources.mariadb.standing import log_end

@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import SourceError
 from headwater.sources.contract import Broken, Committed, Logged, Marked, Position, Progressed
-from headwater.sources.mariadb.binlog import CorruptEventError
 from headwater.sources.mariadb.log import Interpreter
 from headwater.sources.mariadb.stream import Stream
 from headwater.sources.markers import Markers
@@ -78,10 +77,6 @@ class MariadbMonitor:
         try:
             for raw in self._stream.read(timeout_s):
                 logged += self._interpreter.take(raw.header, raw.body)
-        except CorruptEventError as error:
-            self._failure = LostConnectionError(
-                f"Source {self._source}: the log cannot be read: {error}."
-            )
         except SourceError as error:
             self._failure = error
         at = self._interpreter.at

@@ -91,6 +91,8 @@ class StepMonitor:
         logged: list[Logged] = []
         if self._lost:
             logged.append(self._gap_of_lost())
+        if not logged and (passed := self._line.passed(self._at)):
+            return [Marked(marker) for marker in passed]  # whatever looking will find
         if self._at == self._known.at:
             logged += self._looked()
         logged += self._steps()
