@@ -20,6 +20,7 @@ from headwater.lab.virtual_time import run_timed
 TICKS = 20
 """Of a question in virtual time: enough for intervals of a twentieth."""
 LATENCY_S = 0.1
+BEST_LATENCY_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Setting:
     best: Sequence[tuple[int, int, int]] = ((2, 6, 6),)
     """Sources, updates of each, and processes, where PVM is to come to its best."""
     latency_s: float = 0.02
+    best_latency_s: float = 0.02
     table_4: Sequence[str] = ("strobe", "sweep", "pvm-cc")
 
 
@@ -43,8 +45,9 @@ FULL = Setting(
     (1, 2, 5, 10),
     (4, 10, 20, 40),
     (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0),
-    ((4, 15, 16), (6, 20, 24)),
+    ((4, 30, 16), (6, 20, 24)),
     LATENCY_S,
+    BEST_LATENCY_S,
     tuple(comparable()),
 )
 
@@ -63,7 +66,7 @@ class Bench:
         self, m: int, n: int, p: int | None = None, c: int = 1, interval: float = 0.0
     ) -> float:
         """On servers; SWEEP if no `p` is given."""
-        key = m, n, p, c, interval
+        key = m, n, p, c, interval, self.setting.latency_s
         if key not in self.done:
             self.report(f"{m} servers, {n} updates, {f'p = {p}' if p else 'SWEEP'}")
             latency = self.setting.latency_s
