@@ -6,8 +6,9 @@ import pytest
 
 from headwater.bench.papers import pvm_model as model
 from headwater.bench.papers.frame import Size
-from headwater.bench.papers.pvm import Setting, modelled, run, virtual
+from headwater.bench.papers.pvm import run
 from headwater.bench.papers.pvm_servers import Servers, Work
+from headwater.bench.papers.pvm_times import Setting, modelled, virtual
 
 
 @pytest.mark.parametrize(("n", "m"), [(6, 2), (12, 3), (20, 4)])

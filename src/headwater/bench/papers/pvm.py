@@ -12,102 +12,26 @@ servers; the paper does not say what it took there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from headwater.bench.comparison import comparable, compare
+from headwater.bench.comparison import compare
 from headwater.bench.papers import pvm_model as model
 from headwater.bench.papers.frame import Experiment, Figure, Record, Report, Size, Value
+from headwater.bench.papers.pvm_servers import Servers
+from headwater.bench.papers.pvm_times import FULL, Bench, Setting, modelled, virtual
 from headwater.bench.plots import Mark, Panel
 from headwater.lab.generate import chain
 from headwater.lab.library import example
 from headwater.lab.simulate import simulate
 from headwater.lab.virtual_time import run_timed
 
-if TYPE_CHECKING:
-    from headwater.bench.papers.pvm_servers import Servers
-
-TICKS = 20
-"""Of a question in virtual time: enough for intervals of a twentieth."""
-LATENCY_S = 0.1
 SHARE = 0.95
+_SERVERS = "measured on PostgreSQL servers"
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How much is measured on servers; in virtual time everything is, in either form."""
-
-    processes: Sequence[int] = ()
-    sources: Sequence[int] = ()
-    runs: Sequence[int] = ()
-    updates: Sequence[int] = ()
-    intervals: Sequence[float] = ()
-    best: Sequence[tuple[int, int, int]] = ((2, 6, 6),)
-    """Sources, updates of each, and processes, where PVM is to come to its best."""
-    latency_s: float = 0.02
-    table_4: Sequence[str] = ("strobe", "sweep", "pvm-cc")
-
-
-FULL = Setting(
-    (1, 2, 3, 4, 5, 6, 8, 10),
-    (2, 4, 6),
-    (1, 2, 5, 10),
-    (4, 10, 20, 40),
-    (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0),
-    ((4, 15, 16), (6, 20, 24)),
-    LATENCY_S,
-    tuple(comparable()),
-)
-
-
-@dataclass
-class Bench:
-    """Times in what a question takes: in virtual time, and on servers."""
-
-    setting: Setting
-    seed: int
-    report: Report
-    servers: Servers
-    done: dict[tuple[object, ...], float] = field(default_factory=dict)
-
-    def measured(
-        self, m: int, n: int, p: int | None = None, c: int = 1, interval: float = 0.0
-    ) -> float:
-        """On servers; SWEEP if no `p` is given."""
-        from headwater.bench.papers.pvm_servers import Work
-
-        key = m, n, p, c, interval
-        if key not in self.done:
-            self.report(f"{m} servers, {n} updates, {f'p = {p}' if p else 'SWEEP'}")
-            latency = self.setting.latency_s
-            work = Work(m, n, c, interval * latency, latency, self.seed)
-            settings = {} if p is None else {"p": p}
-            took = self.servers.time(work, "pvm-cc" if p else "sweep", **settings)
-            self.done[key] = took / latency
-        return self.done[key]
-
-
-@cache
-def virtual(m: int, n: int, p: int | None = None, c: int = 1, interval: float = 0.0) -> float:
-    """In virtual time; SWEEP if no `p` is given."""
-    settings = {} if p is None else {"p": str(p)}
-    simulation = simulate(chain(m, n, run=c), "pvm-cc" if p else "sweep", settings)
-    return run_timed(simulation, TICKS, round(interval * TICKS)).ticks / TICKS
-
-
-def modelled(m: int, n: int, p: int | None = None) -> float:
-    """Equation 14, or 9 for SWEEP."""
-    if p is None:
-        return model.sweep_time(n, m, 1)
-    return model.pvm_time(n, p, m, model.update_time(m, 1))
 
 
 def run(size: Size, report: Report) -> Sequence[Figure]:
     """Sections 5, 7 and 8."""
-    from headwater.bench.papers.pvm_servers import Servers
-
     setting = FULL if size.full else Setting()
     with Servers() as servers:
         bench = Bench(setting, size.seed, report, servers)
@@ -195,8 +119,11 @@ def _processes(bench: Bench) -> Figure:
             "virtual time": _line(records, "p", "virtual"),
         },
         dots={"servers": _line(records, "p", "servers")},
-        dots_are="measured on PostgreSQL",
-        marks=[Mark(f"p = m = {m}: the model is flat from here on", x=m)],
+        dots_are=_SERVERS,
+        marks=[
+            Mark(f"p = m = {m}: the model is flat", x=m),
+            Mark("paper: 3.3 times as fast as p = 1", y=modelled(m, n) / 3.3),
+        ],
     )
     at_m = next(record for record in records if record["p"] == m)
     least = min(records, key=lambda record: float(record["virtual"] or 0))
@@ -255,7 +182,7 @@ def _sources(bench: Bench) -> Figure:
                 for m in (shown if way == "virtual" else ())
                 if (line := _line(_where(records, m), "p", "servers"))
             },
-            dots_are="measured on PostgreSQL",
+            dots_are=_SERVERS,
         )
         for title, way in (("cost model", "model"), ("virtual time", "virtual"))
     )
@@ -296,7 +223,8 @@ def _distribution(bench: Bench) -> Figure:
             for name in ("SWEEP", "PVM")
             if (line := _line(records, "c", f"{name.lower()}_servers"))
         },
-        dots_are="measured on PostgreSQL",
+        dots_are=_SERVERS,
+        marks=[Mark("paper: half of SWEEP's", y=modelled(m, n) / 2)],
     )
     return Figure(
         "24",
@@ -351,19 +279,29 @@ _BOTH = {
 }
 
 
-def _both(title: str, by: str, axis: str, records: Sequence[Record]) -> Panel:
-    """SWEEP and PVM: the model dashed, virtual time, and servers."""
+def _both(
+    title: str, by: str, axis: str, records: Sequence[Record], marks: Sequence[Mark] = ()
+) -> Panel:
+    """SWEEP and PVM, by model, in virtual time and on servers; what is alike is one line."""
     lines: dict[str, list[Point]] = {}
+    dots: dict[str, list[Point]] = {}
     for name in ("SWEEP", "PVM"):
-        lines[f"{name}, virtual time"] = _line(records, by, f"{name.lower()}_virtual")
-        lines[f"{name}, cost model"] = _line(records, by, f"{name.lower()}_model")
-    dots = {
-        f"{name}, virtual time": line
-        for name in ("SWEEP", "PVM")
-        if (line := _line(records, by, f"{name.lower()}_servers"))
-    }
+        found = _line(records, by, f"{name.lower()}_virtual")
+        told = _line(records, by, f"{name.lower()}_model")
+        if all(abs(a - b) < _ALIKE * b for (_, a), (_, b) in zip(found, told, strict=True)):
+            drawn = f"{name}, cost model and virtual time"
+        else:
+            drawn = f"{name}, virtual time"
+            lines[f"{name}, cost model"] = told
+        lines[drawn] = found
+        if line := _line(records, by, f"{name.lower()}_servers"):
+            dots[drawn] = line
     axes = (axis, "time, in questions")
-    return Panel(title, axes, lines, dots=dots, dots_are="measured on PostgreSQL")
+    return Panel(title, axes, lines, dots=dots, dots_are=_SERVERS, marks=marks)
+
+
+_ALIKE = 0.02
+"""Times that differ by less are one line in a picture."""
 
 
 def _interval(bench: Bench) -> Figure:
@@ -379,7 +317,14 @@ def _interval(bench: Bench) -> Figure:
             found[f"{name}_servers"] = bench.measured(m, n, at, 1, interval) if there else None
         records.append(found)
     panel = _both(
-        "26: 40 updates, 2 sources, p = 5", "interval", "interval i, in questions", records
+        "26: 40 updates, 2 sources, p = 5",
+        "interval",
+        "interval i, in questions",
+        records,
+        [
+            Mark("paper: PVM grows from t / min(p, m)", x=t / min(p, m)),
+            Mark("paper: SWEEP grows from t", x=t),
+        ],
     )
     return Figure(
         "26",
@@ -397,8 +342,9 @@ def _interval(bench: Bench) -> Figure:
 
 def _best(bench: Bench) -> Figure:
     records = []
+    far = replace(bench, setting=replace(bench.setting, latency_s=bench.setting.best_latency_s))
     for m, each, p in bench.setting.best:
-        found = _record(bench, m, m * each, p, True)
+        found = _record(far, m, m * each, p, True)
         records.append(found | {"bound": min(p, m), "least": SHARE * min(p, m)})
     told = ", ".join(
         f"{r['servers_speed']:.2f} of {r['bound']} with {r['m']} sources" for r in records
@@ -411,7 +357,7 @@ def _best(bench: Bench) -> Figure:
         {"m": "{m}", "n": "{n}", "p": "{p}", "bound": "{bound}", **_SPEEDS},
         records,
         (),
-        {"latency_s": bench.setting.latency_s},
+        {"latency_s": bench.setting.best_latency_s},
     )
 
 

@@ -172,7 +172,7 @@ class _Run:
         """Have the updates happen: all before the first is taken in, if there is no interval."""
         if self._work.interval_s:
             started = time.monotonic()
-            threading.Thread(target=self._commit, daemon=True).start()
+            threading.Thread(target=self._commit_beside, daemon=True).start()
             return started
         self._commit()
         there = [self._next() for _ in range(self._work.n)]
@@ -180,6 +180,13 @@ class _Run:
         for event in _in_turn(there, self._work):
             self._take(event)
         return started
+
+    def _commit_beside(self) -> None:
+        """In a thread of its own."""
+        try:
+            self._commit()
+        except psycopg.Error as error:
+            self._inbox.put(HeadwaterError(f"An update could not be made: {error}."))
 
     def _commit(self) -> None:
         work, random = self._work, Random(self._work.seed)
@@ -196,7 +203,10 @@ class _Run:
             )
 
     def _next(self) -> Event:
-        found = self._inbox.get(timeout=_LIMIT_S)
+        try:
+            found = self._inbox.get(timeout=_LIMIT_S)
+        except queue.Empty:
+            raise HeadwaterError(f"Nothing came within {_LIMIT_S:.0f} s.") from None
         if isinstance(found, HeadwaterError):
             raise found
         return found
