@@ -142,6 +142,8 @@ class Catalog:
         place = local_folder(folder, "catalog")
         for what, name in (("node", node), ("system", system)):
             require_name(what, name)
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is no folder.", "Name a folder, or one that is to be made.")
         store = ObjectStore(place, durable=durable)
         _refuse_existing(place)
         store.make()
