@@ -207,6 +207,7 @@ def test_a_name_that_is_none_makes_no_folder(genes: Path) -> None:
         (["advance", "V1", "--to", ""], "No version is given"),
         (["plan", "V1", "--to", ""], "No version is given"),
         (["coalesce", "V1", "--from", ""], "No version is given"),
+        (["coalesce", "genes"], "Did you mean 'Genes'?"),
     ],
 )
 def test_what_is_given_is_looked_at_also_if_it_is_empty(
@@ -215,6 +216,14 @@ def test_what_is_given_is_looked_at_also_if_it_is_empty(
     with pytest.raises(InputError) as told:
         quick("share", *arguments, "-c", str(genes / "N2"))
     assert message in str(told.value)
+
+
+def test_a_file_where_a_folder_should_be_is_told(genes: Path) -> None:
+    (genes / "file").write_text("")
+    with pytest.raises(InputError, match="file is no folder"):
+        quick("share", "exchange", str(genes / "N2"), "-c", str(genes / "file"), "--node", "N9")
+    with pytest.raises(InputError, match="file is not a catalog of shared objects"):
+        quick("share", "list", "-c", str(genes / "file"))
 
 
 def test_rows_of_a_view_with_an_order_come_in_it(genes: Path) -> None:
@@ -274,6 +283,9 @@ def test_a_node_on_a_read_only_disk_answers_and_says_why_it_cannot_be_changed(ge
     past = on_a_read_only_disk(genes / "N2", "query", "Variants")
     assert (past.returncode, past.stderr) == (0, "")
     assert on_a_read_only_disk(genes / "N2", "list").returncode == 0
+    assert on_a_read_only_disk(genes / "N2", "plan", "V1").returncode == 0
     refused = on_a_read_only_disk(genes / "N2", "advance", "V1")
     assert refused.returncode == 1
     assert f"folder {genes / 'N2'} cannot be written: Read-only file system." in refused.stderr
+    mirrored = on_a_read_only_disk(genes / "N2", "mirror", "s3://nowhere/at-all")
+    assert "cannot be written: Read-only file system." in mirrored.stderr

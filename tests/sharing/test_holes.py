@@ -1,5 +1,6 @@
 """Files of what a node has published that are gone or damaged: told, and made again."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,27 @@ def test_a_damaged_object_of_somebody_else_can_be_taken_again(home: Home, tmp_pa
     assert isinstance(follower.catalog.damaged[listed.address], DamagedObjectError)
     follower.catalog.store.path(listed.address).unlink()
     assert follower.exchange(home.node, fetch_only=True)[0].taken == {"updategram": 1}
+
+
+@pytest.mark.parametrize("kind", ["node", "relation", "view", "publication"])
+@pytest.mark.parametrize("at", [0, -1])
+def test_what_says_what_there_is_is_made_again(
+    home: Home, tmp_path: Path, kind: str, at: int
+) -> None:
+    catalog = home.node.catalog
+    lost = sorted(listed.address for listed in catalog if listed.kind == kind)[at]
+    catalog.store.path(lost).unlink()
+    home.publish()
+    assert home.node.catalog.addresses() == catalog.addresses()
+    assert follows(peer(tmp_path / "p", home), home)
+
+
+def test_a_node_of_which_everything_is_gone_but_its_file_begins_a_life(
+    home: Home, tmp_path: Path
+) -> None:
+    follower = peer(tmp_path / "p", home)
+    shutil.rmtree(home.folder / "share" / "objects")
+    home.happen((7, "c"))
+    assert home.publish().anew["v"] == "files of what was published here are gone"
+    assert follows(follower, home)
+    assert follows(peer(tmp_path / "q", home, "Q"), home)

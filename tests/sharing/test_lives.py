@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.algebra.rows import Rows
 from headwater.sharing import ConflictError, SharingNode, UntrustedObjectError
+from headwater.sharing.coalescing import coalesce
 from headwater.sharing.owed import OwedBooster, read_owed, write_owed
 from headwater.sharing.peers import NODE_FILE
-from tests.sharing.homes import Home, follows, peer
+from tests.sharing.homes import Home, R, follows, peer
 
 
 @pytest.fixture
@@ -202,3 +204,16 @@ def test_boosters_that_are_owed_from_an_earlier_life_are_forgotten(
     home.load()
     home.publish()
     assert read_owed(store) == []
+
+
+def test_what_is_published_as_one_step_does_not_lead_over_a_life(
+    home: Home, tmp_path: Path
+) -> None:
+    home.publish(anew=True)
+    for number in (5, 6):
+        home.happen((number, "later"))
+        home.publish()
+    whole = coalesce(home.node, "v")
+    assert whole is not None
+    assert whole.first["x.r"] > 1 << 32
+    assert whole.net == home.rows - Rows.of(R.schema, [(0, "loaded")])

@@ -37,6 +37,8 @@ from headwater.sharing.errors import (
     ConflictError,
     DamagedObjectError,
     ForeignObjectError,
+    LackingError,
+    SharingError,
     UnknownNameError,
     UntrustedObjectError,
 )
@@ -121,14 +123,16 @@ class Catalog:
         self.refresh()
 
     def _forget(self) -> None:
-        self.known = Known()
+        key = self.description.get("key", "")
+        self.known = Known({self.description["node"]: key} if key else {})
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
         self._between: dict[Between, ListedUpdategram] = {}
         self._updategrams: dict[str, list[ListedUpdategram]] = {}
         self._contents: dict[str, list[ListedContents]] = {}
-        self.damaged: dict[str, DamagedObjectError] = {}
-        """Objects of which it cannot be read what they are; they count for nothing."""
+        self.damaged: dict[str, SharingError] = {}
+        """Objects of which it cannot be read what they are, or of which something is missing that
+        they depend on; they count for nothing."""
 
     @classmethod
     def create(
@@ -138,6 +142,8 @@ class Catalog:
         place = local_folder(folder, "catalog")
         for what, name in (("node", node), ("system", system)):
             require_name(what, name)
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is no folder.", "Name a folder, or one that is to be made.")
         store = ObjectStore(place, durable=durable)
         _refuse_existing(place)
         store.make()
@@ -241,18 +247,23 @@ class Catalog:
                 self.damaged[address] = error
         new.sort(key=lambda listed: depends(listed.manifest))
         for listed in new:
-            if listed.kind in DEFINING:
-                self._take_in(listed)
+            try:
+                if listed.kind in DEFINING:
+                    self._take_in(listed)
+            except LackingError as error:
+                self.damaged[listed.address] = error
+                continue
             self._note(listed)
 
     def _take_in(self, listed: Listed) -> None:
         try:
             self.known.admit(self.load(listed.address, 4 * MOST_HEAD_BYTES), listed.maker)
+        except LackingError:
+            raise
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
-                "Somebody has put it there, or has deleted another on which it depends: put that "
-                "back, or delete this one.",
+                "Somebody has put it there; delete the file.",
             ) from None
 
     def _listed_of(self, address: str, maker: str, manifest: Manifest) -> Listed:
@@ -275,7 +286,10 @@ class Catalog:
         self._by_kind[listed.kind].append(listed)
 
     def remove_damaged(self) -> dict[str, str]:
-        """Read everything, and remove what is not what its name says; it helps nobody."""
+        """Read everything, and remove what is not what its name says; it helps nobody.
+
+        What says who this node is, is made again.
+        """
         for listed in list(self):
             try:
                 self.store.read(listed.address)
@@ -284,6 +298,9 @@ class Catalog:
         found = {address: error.message for address, error in self.damaged.items()}
         for address in found:
             self.store.remove(address)
+        mine = encode(NodeEntry(self.node, self._signer.public))
+        if address_of(mine) not in self._listed:
+            _introduce(self.store, self.system, self.node, self._signer)
         self.refresh()
         return found
 

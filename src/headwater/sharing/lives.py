@@ -29,6 +29,7 @@ from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.entries import Publication
 from headwater.sharing.owed import OwedBooster
+from headwater.sharing.publications import Publications
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.identity import owner_of
@@ -65,15 +66,32 @@ class Lives:
         self._made: Publication | None = None
         self.begun: dict[str, str] = {}
         """The sources of which a life begins now, and why."""
-        last = self._mine.get("last")
-        if last and last["token"] in self._tokens and not self._has(Publication(**last)):
-            catalog.add(Publication(**last))  # a loss of power has taken it
+        self._is_broken = not self._mended()
 
-    def offset(self, source: str, relations: Iterable[str]) -> int:
-        """For the relations of a source; a life begins if theirs is over."""
+    def _mended(self) -> bool:
+        """Whether the chain of publications is there, or could be made whole again."""
+        last, known = self._mine.get("last"), self._catalog.known.publications
+        mine = known.get(self._catalog.node, Publications())
+        if last and not mine.has(Publication(**last)):
+            if last["before"] and not mine.knows(last["number"] - 1):
+                return False
+            self._catalog.add(Publication(**last))
+        missing = known[self._catalog.node].missing() if self._catalog.node in known else []
+        told = [publication for _, publication in missing if publication is not None]
+        if len(told) == len(missing):
+            self._catalog.add_all(told)
+            return True
+        return False
+
+    def offset(self, source: str, relations: Iterable[str], shown: int = 0) -> int:
+        """For the relations of a source; a life begins if theirs is over.
+
+        `shown` is up to which number a view has come, so that the change log has had it.
+        """
         if source not in self._offsets:
-            published = [name for name in relations if name in self._catalog.relations]
-            why = self._why_anew(source, published) if published else ""
+            known = {*self._catalog.relations, *self._catalog.description.get("reached", ())}
+            published = [name for name in relations if name in known]
+            why = self._why_anew(source, published, shown) if published else ""
             if why:
                 self.begun[source] = why
                 self._offsets[source] = self._behind(source)
@@ -82,9 +100,11 @@ class Lives:
             self._sources[source] = [self._id, self._offsets[source]]
         return self._offsets[source]
 
-    def _why_anew(self, source: str, relations: Collection[str]) -> str:
+    def _why_anew(self, source: str, relations: Collection[str], shown: int) -> str:
         if self._anew:
             return "that was asked for"
+        if self._is_broken:
+            return "files of what was published here are gone"
         known = self._sources.get(source)
         if known is not None and known[0] != self._id:
             return "another warehouse has published it here before"
@@ -97,6 +117,8 @@ class Lives:
             return "it is not known of which state of the warehouse what was published here is"
         offset = offset_of(self._catalog.description, source)
         number = max((reached[name] - offset for name in relations if name in reached), default=0)
+        if number <= shown:
+            return ""
         log = ChangeLog(self._warehouse.changes, source)
         if number >= log.first:
             log.scan()
@@ -135,11 +157,11 @@ class Lives:
             return self._made
         token, newest = secrets.token_hex(16), self._newest
         node = self._catalog.node
-        if newest is None:
+        if self.begun:
+            behind = newest.number + 1 if newest is not None else 0
+            self._made = Publication(node, max(int(time.time() * 1000), behind), token, "")
+        elif newest is None:
             self._made = Publication(node, 1, token, "")
-        elif self.begun:
-            number = max(int(time.time() * 1000), newest.number + 1)
-            self._made = Publication(node, number, token, "")
         else:
             self._made = Publication(node, newest.number + 1, token, newest.token)
         description = self._catalog.description

@@ -303,6 +303,8 @@ class SharingNode:
         `rows` are the view at the whole vector `at`, if they come from somewhere else.
         """
         definition = self.catalog.view(name)
+        if at is None and rows is None and (there := self.held(name)) is not None:
+            return there
         with self.catalog.store.locked():
             self.catalog.refresh()
             if (there := self.held(name)) is not None and at is None:

@@ -22,7 +22,7 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         with (node_folder(path.parent) / path.name).open() as file:
             return parse_description(read_at_most(file, MOST_HEAD_BYTES))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{path.parent} is not a catalog of shared objects.",
             "Name the folder of a node, or make one.",

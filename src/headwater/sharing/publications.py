@@ -36,8 +36,25 @@ class Publications:
     def newest(self) -> Publication:
         return self._by_number[max(self._by_number)]
 
+    def knows(self, number: int) -> bool:
+        return number in self._by_number
+
     def has(self, publication: Publication) -> bool:
         return self._by_number.get(publication.number) == publication
+
+    def missing(self) -> list[tuple[int, Publication | None]]:
+        """The numbers of the newest life that others name and that are not known, with what can be
+        told of them by their neighbours."""
+        found: list[tuple[int, Publication | None]] = []
+        for number, item in sorted(self._by_number.items()):
+            if self.is_past(number) or not item.before or number - 1 in self._by_number:
+                continue
+            before = self._by_number.get(number - 2)
+            known = number == 2 or before is not None
+            token = before.token if before is not None else ""
+            told = Publication(item.node, number - 1, item.before, token) if known else None
+            found.append((number - 1, told))
+        return found
 
     def admit(self, item: Publication) -> None:
         """Take note of one; ConflictError if it is of another history than the others."""

@@ -136,7 +136,7 @@ def publish_what_can_be(
             report(f"publishing {table.name}")
             try:
                 definition = _definition(catalog, table, relations)
-                offsets = _offsets(lives, definition)
+                offsets = _offsets(lives, definition, table)
                 lost = _fill(catalog, warehouse, definition, lives, filled)
                 publication = ViewPublication(
                     catalog,
@@ -150,8 +150,10 @@ def publish_what_can_be(
                 )
                 table.log.make_durable()  # a commit that is lost again must not be published
                 versions = publication.versions()
-                if publication.begins_anew(versions):
-                    done.anew[table.name] = _begun(lives, definition) or _NO_COMMITS
+                if why := _begun(lives, definition):
+                    done.anew[table.name] = why
+                elif publication.begins_anew(versions):
+                    done.anew[table.name] = _NO_COMMITS
                 elif publication.begins_behind_a_hole:
                     done.anew[table.name] = _LOST
                 items = [*publication.items(versions)]
@@ -198,11 +200,13 @@ def _fill(
     return any(filled.get(name, []) is None for name in definition.relations)
 
 
-def _offsets(lives: Lives, definition: SharedView) -> dict[str, int]:
+def _offsets(lives: Lives, definition: SharedView, table: ViewTable) -> dict[str, int]:
     """For each source of a view, how its versions follow from numbers."""
-    relations = definition.relations.values()
+    relations, vector = definition.relations.values(), table.latest().vector
     return {
-        source: lives.offset(source, [r.name for r in relations if r.source == source])
+        source: lives.offset(
+            source, [r.name for r in relations if r.source == source], vector[source].number
+        )
         for source in sorted({relation.source for relation in relations})
     }
 

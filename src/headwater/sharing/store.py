@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from pathlib import Path
@@ -203,7 +203,7 @@ class ObjectStore(ObjectFiles):
         What it publishes is as open as its folder, what it keeps to itself never is.
         """
         for folder in (self._objects, self._held):
-            with self._writing() if not folder.exists() else _reading(folder):
+            with self._changing(folder):
                 folder.make_folder()
                 folder.names()
         self._root.settle(())  # who made them may have been killed before they were durable
@@ -332,7 +332,7 @@ class ObjectStore(ObjectFiles):
         path = self._root / "lock"
         with self._own_lock, ExitStack() as stack:
             if not self._depth:
-                with self._locking():
+                with self._changing(path):
                     lock = path.locked() if wait else path.try_lock()
                 if lock is None:
                     raise BusyError(
@@ -347,18 +347,23 @@ class ObjectStore(ObjectFiles):
                 self._depth -= 1
 
     @contextmanager
-    def _locking(self) -> Iterator[None]:
-        """A folder that cannot be written has no lock; what else is in its way is damage."""
+    def _changing(self, path: Location) -> Iterator[None]:
+        """A folder that cannot be written is told; what else is in the way is damage."""
         try:
-            with _reading(self._root / "lock", but=(EROFS, EACCES, EPERM, ENOSPC, EDQUOT)):
+            with _reading(path, but=(EROFS, EACCES, EPERM, ENOSPC, EDQUOT)):
                 yield
         except OSError:
             with self._writing():
                 raise
 
-    def mirroring(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def mirroring(self) -> Iterator[None]:
         """One process at a time says elsewhere what this node has."""
-        return (self._root / MIRRORING).locked()
+        path = self._root / MIRRORING
+        with self._changing(path):
+            lock = path.locked()
+        with lock:
+            yield
 
     def remove_leftovers(self) -> None:
         """Remove temporary files of processes that were killed."""

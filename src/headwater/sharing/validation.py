@@ -22,7 +22,7 @@ from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.effort import require_little_work
 from headwater.sharing.entries import Item, NodeEntry, Publication, RelationEntry, ViewEntry
-from headwater.sharing.errors import ConflictError, ForeignObjectError
+from headwater.sharing.errors import ConflictError, ForeignObjectError, LackingError
 from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.limits import (
     MOST_CHECK_SECONDS,
@@ -87,7 +87,7 @@ class Known:
             self.nodes[item.name] = item.key or self.nodes.get(item.name, "")
             return
         if maker not in self.nodes:
-            raise ForeignObjectError(
+            raise LackingError(
                 f"An object was made by {maker}, which is no node that is known here.",
                 "Exchange with a node that knows it, or with itself.",
             )
@@ -155,7 +155,7 @@ class Known:
         for relation in definition.known:
             known = self.relations.get(relation.name)
             if known is None:
-                raise ForeignObjectError(
+                raise LackingError(
                     f"View {definition.name} reads {relation.name}, which is not known here.",
                     "Exchange with the owner of the relation, or with a node that knows it.",
                 )
