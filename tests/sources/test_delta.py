@@ -237,7 +237,8 @@ def test_another_table_is_noticed_that_came_while_nobody_read(lake: Lake) -> Non
     write_deltalake(lake.path / "t", pyarrow.table({"other": [2]}), mode="append")
     again = lake.source()
     follower = Follower(again)
-    follower.wait(lambda: bool(follower.items))
+    follower.wait(lambda: len(follower.items) > 1)
+    assert all(isinstance(item, Broken) for item in follower.items)
     assert "was put in its place" in str(follower.items[-1])
     assert again.relations()["t"].schema.names == ("other",)
 
@@ -446,3 +447,18 @@ def test_there_is_one_zero_and_no_day_beyond_the_last(tmp_path: Path) -> None:
     assert str(batch.column(0)[0].as_py()) == "0.0"
     with pytest.raises(SourceError, match="column at: a timestamp_tz is outside of the years"):
         list(source.open_load(["far"], 1).read("far", 0))
+
+
+def test_a_table_in_anothers_place_answers_nothing_for_it(lake: Lake) -> None:
+    lake.write([1])
+    source = lake.source()
+    source.setup()
+    list(source.open_load(["t"], 1).read("t", 0))
+    version = lake.table.version()
+    shutil.rmtree(lake.path / "t")
+    for _ in range(version + 1):
+        lake.write([9])
+    with pytest.raises(LostConnectionError, match="not the one that was read"):
+        list(lake.source().open_load(["t"], 1).read("t", 0))
+    with pytest.raises(LostConnectionError, match="not the one that was read"):
+        list(source.open_load(["t"], 1).read("t", 0))

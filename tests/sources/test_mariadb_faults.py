@@ -13,7 +13,8 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.embedded.mariadb import MariadbServer
 from headwater.errors import BrokenLogError, LostConnectionError, RefusedError, SourceError
-from headwater.sources.contract import Logged, Position, Source
+from headwater.sources.contract import Logged, Position, Progressed, Source
+from headwater.sources.mariadb.catalog import Found, check_sort
 from headwater.sources.mariadb.connect import Access, run
 from headwater.sources.mariadb.snapshot import begin, read_twice
 from headwater.testing.harness import local
@@ -934,3 +935,25 @@ def test_times_in_an_old_format_are_a_gap_of_their_table(alone: MariadbHarness) 
     assert "ALTER TABLE" in gap.reason
     found = after_these(alone, old, "ALTER TABLE o FORCE", "INSERT INTO o VALUES (2, '2024-01-02')")
     assert len(changes(found, "o")) == 1
+
+
+def test_a_gap_that_nothing_follows_is_not_read_again(
+    harness: MariadbHarness, source: Source
+) -> None:
+    position = here(source)
+    harness.execute("ALTER TABLE t DROP COLUMN b")
+    with reading(source, position) as monitor:
+        found = read_until(monitor, lambda items: bool(gaps(items)) and _ends_with_progress(items))
+    last = found[-1]
+    assert isinstance(last, Progressed)
+    assert not gaps(read_to_the_end(harness, source, last.position))
+
+
+def _ends_with_progress(found: Sequence[Logged]) -> bool:
+    return isinstance(found[-1], Progressed)
+
+
+def test_a_table_that_the_server_cannot_open_just_now_is_looked_at_again() -> None:
+    access = Access("m", "mariadb", "")  # nothing is asked
+    with pytest.raises(LostConnectionError, match="just now"):
+        check_sort(access, "db.t", Found("BASE TABLE", "", 0, 0))

@@ -122,7 +122,8 @@ def channels_bench(
     json_lines: JsonOption = False,
 ) -> None:
     """Throughput, latency, questions and loads of each kind of source, beside the plain driver."""
-    from headwater.bench.channels import Figures, as_json, kinds, measure
+    from headwater.bench.channel_databases import kinds
+    from headwater.bench.channels import Figures, as_json, measure
 
     found = [measure(kind, rows, rounds) for kind in kinds()]
     if json_lines:

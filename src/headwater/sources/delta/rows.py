@@ -33,6 +33,11 @@ class DeltaRows:
         last, upto = before.last(name), step.data[name]
         assert isinstance(last, int)
         assert isinstance(upto, int)
+        if not self._tables.is_in_place(name, Note.of(before.notes[name])):
+            raise UnknownChangeError(
+                f"table {name}: what version {upto} changed cannot be read any more: another "
+                "table, or an earlier state of it, was put in its place"
+            )
         try:
             return self._changed_anyway(name, last, upto, relation.schema)
         except (GoneError, FileNotFoundError) as error:
@@ -88,7 +93,13 @@ class DeltaRows:
 
     def contents(self, standing: Standing, relation: Relation) -> Contents:
         name = relation.short_name
-        version = Note.of(standing.notes[name]).version
+        note = Note.of(standing.notes[name])
+        version = note.version
+        if not self._tables.is_in_place(name, note):
+            raise LostConnectionError(
+                f"Source {self._tables.source}: table {name} is not the one that was read last.",
+                "What is there now is read as soon as that is noticed.",
+            )
         try:
             return Contents((self._dataset(name, version, relation.schema),))
         except GoneError as error:

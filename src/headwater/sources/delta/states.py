@@ -48,7 +48,6 @@ class DeltaStates:
         self.name = name
         self._tables = DeltaTables(name, folder, relations, keys)
         self._rows = DeltaRows(self._tables)
-        self._tokens: dict[str, tuple[int, object]] = {}
         self._looked_for_holes: dict[str, float] = {}
         self._waiting_since: tuple[str, float] = ("", 0.0)
 
@@ -131,15 +130,11 @@ class DeltaStates:
     def _replaced(self, name: str, note: Note) -> tuple[Note, Gap] | None:
         """What to go on with if the last entry that was read is not what is there any more."""
         log = self._tables.log(name)
-        token = log.token(note.version)
-        if token is not None and self._tokens.get(name) == (note.version, token):
+        is_there = log.token(note.version) is not None
+        if self._tables.is_in_place(name, note) and (
+            is_there or log.token(note.version + 1) is not None
+        ):
             return None
-        content = log.raw(note.version)
-        if content is not None and note.entry in ("", entry_digest(content)):
-            self._tokens[name] = (note.version, token)
-            return None
-        if content is None and log.token(note.version + 1) is not None:
-            return None  # clean-up of the log has come so far
         log.forget()
         newest = log.newest()
         if newest < 0:
@@ -147,9 +142,9 @@ class DeltaStates:
                 f"Source {self.name}: table {name} is not there: {log.folder} has no log.",
                 "Put it back; or, if another is to be in its place, make that.",
             )
-        if content is None and newest > note.version:
+        if not is_there and newest > note.version:
             reason = f"entries of its log behind version {note.version} were deleted unread"
-        elif content is None and self._is_same(name, note):
+        elif not is_there and self._is_same(name, note):
             return None
         else:
             reason = (
@@ -249,7 +244,6 @@ class DeltaStates:
         log, last = self._tables.log(name), commits[-1].version
         entry = log.raw(last)
         fresh = Note(last, entry_digest(entry), note.earlier)
-        self._tokens.pop(name, None)
         try:
             before, after = log.at(note.version), log.at(last)
             after.check()

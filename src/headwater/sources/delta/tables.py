@@ -71,6 +71,7 @@ class DeltaTables:
         self.keys = {relation: tuple(columns) for relation, columns in keys.items()}
         self._logs: dict[str, TableLog] = {}
         self._described: dict[tuple[str, int, str], Relation] = {}
+        self._tokens: dict[str, tuple[int, str, object]] = {}
 
     def log(self, relation: str) -> TableLog:
         if relation not in self._logs:
@@ -186,6 +187,20 @@ class DeltaTables:
             if origin is not None:
                 found[name] = origin
         return found
+
+    def is_in_place(self, name: str, note: Note) -> bool:
+        """Whether the last entry that was read is still what is there, or was cleaned up."""
+        log = self.log(name)
+        token = log.token(note.version)
+        if token is not None and self._tokens.get(name) == (note.version, note.entry, token):
+            return True
+        content = log.raw(note.version)
+        if content is None:
+            return log.token(note.version + 1) is not None or log.newest() >= note.version
+        if note.entry not in ("", entry_digest(content)):
+            return False
+        self._tokens[name] = (note.version, note.entry, token)
+        return True
 
     def noted(self, name: str, version: int, earlier: tuple[str, ...]) -> Note:
         return Note(version, entry_digest(self.log(name).raw(version)), earlier)

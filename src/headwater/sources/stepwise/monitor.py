@@ -184,7 +184,9 @@ class StepMonitor:
                 self._relations[name].name: frozenset(gap.columns) if gap.columns else None
                 for name, gap in gaps.items()
             }
-            logged.append(Broken(columns, reason, position, step.number))
+            is_all = not (updates or step.tags)
+            told_at = position if is_all else self._position(step.number - 1)
+            logged.append(Broken(columns, reason, told_at, step.number))
         if updates or step.tags:
             source = self._keep.name
             id_ = f"{self._known.log[:12]}:{step.number}"
