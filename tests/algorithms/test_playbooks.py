@@ -137,10 +137,15 @@ def test_recompute_asks_one_question_at_a_time() -> None:
     player = Player(Recompute(VIEW))
     player.tell(arrived("T1", ("r2", [2, 5], 1)))
     assert player.tell(arrived("T2", ("r2", [2, 6], 1))) == []
-    assert player.tell(answer("Q1", [1, 5])) == [
-        "replace by [1, 5] for T1, T2",
-        "ask x Q2: Π_{A,C}(r1 ⋈ r2)",
-    ]
+    assert player.tell(answer("Q1", [1, 5])) == ["replace by [1, 5] for T1, T2"]
+
+
+def test_recompute_asks_no_more_for_what_an_answer_has_shown() -> None:
+    player = Player(Recompute(VIEW))
+    for name in ("T1", "T2"):
+        player.tell(arrived(name, ("r2", [2, 5], 1)))
+    player.tell(answer("Q1", [1, 5]))
+    assert player.tell(Idled()) == []
 
 
 def test_recompute_waits_for_as_many_updates_as_it_was_told() -> None:

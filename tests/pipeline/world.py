@@ -8,8 +8,11 @@ with the databases.
 
 from __future__ import annotations
 
+import faulthandler
+import json
 import re
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -236,7 +239,7 @@ def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
             assert status.state != "stopped", status.message
         if time.monotonic() > deadline:
             now = _gone_on(runner)
-            assert now != before, now
+            assert now != before, _how_it_stands(runner)
             deadline, before = time.monotonic() + LIMIT_S, now
         time.sleep(0.05)
 
@@ -244,6 +247,14 @@ def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
 def _gone_on(runner: Runner) -> dict[str, object]:
     """How many commits each view has made."""
     return {name: view.get("commits") for name, view in runner.describe()["views"].items()}
+
+
+def _how_it_stands(runner: Runner) -> str:
+    """Everything that tells why a runner stands still: its views, its sources, its threads."""
+    with tempfile.TemporaryFile("w+") as stacks:
+        faulthandler.dump_traceback(stacks)
+        stacks.seek(0)
+        return f"{json.dumps(runner.describe(), indent=1, default=str)}\n{stacks.read()}"
 
 
 # Writers

@@ -35,7 +35,7 @@ from headwater.protocol.transactions import Transaction
 class State:
     recomputations: int = 0
     count: int = 0
-    """Updates received since the last recomputation was sent."""
+    """Updates received since the last recomputation was sent; none once all are in the view."""
     received: tuple[Transaction, ...] = ()
     """Transactions received and not yet said to be in the view, without their updates."""
     under_way: Evaluation | None = None
@@ -84,8 +84,9 @@ class Recompute(Manager[State]):
             return replace(state, under_way=evaluation), (ask,)
         shown, later = _divided(state)
         step = Apply((Replace(evaluation.collected),), shown)
+        count = state.count if later else 0  # what came meanwhile may be in the answers already
         state, more = self._recompute_if_due(
-            replace(state, under_way=None, received=later), self.every
+            replace(state, count=count, under_way=None, received=later), self.every
         )
         return state, (step, *more)
 

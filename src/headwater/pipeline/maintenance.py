@@ -251,7 +251,7 @@ class Maintenance:
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
         if not self._is_in(apply.transactions):
             self._committing.apply(apply.actions, now)
-        if apply.transactions:
+        if apply.transactions or not self._known:
             self._committing.complete()
         for name in apply.transactions:
             self._reflect(name, now)
