@@ -157,18 +157,21 @@ class FileRows:
         contents = self.contents(known, relation)
         at = 0 if relation.key else relation.schema.positions[column.name]
         values = {key[at] for key in keys}
-        wanted = pc.field(column.name).isin(
-            arrow_array([value for value in values if value is not None], column.type)
-        )
-        if None in values:
-            wanted = wanted | pc.field(column.name).is_null()
+        known_values = arrow_array([v for v in values if v is not None], column.type)
+
+        def wanted(table: pyarrow.Table) -> pyarrow.Table:
+            found = pc.is_in(table.column(column.name), value_set=known_values)
+            if None in values:
+                found = pc.or_(found, pc.is_null(table.column(column.name)))
+            return table.filter(found)
+
         names = list(relation.schema.names)
         parts: list[Rows] = [
-            Columns.of_plain(relation.schema, table.filter(wanted).select(names))
+            Columns.of_plain(relation.schema, wanted(table).select(names))
             for table in contents.plain
         ]
         parts += [
-            Columns(relation.schema, table.filter(wanted).select([*names, COUNT]))
+            Columns(relation.schema, wanted(table).select([*names, COUNT]))
             for table in contents.signed
         ]
         found = Rows.sum(relation.schema, parts)
