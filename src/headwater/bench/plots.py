@@ -122,10 +122,24 @@ def _scale(axis: Any, panel: Panel) -> None:
     else:
         axis.set_ylim(bottom=0, top=panel.limits[1])
     both = [*panel.lines.values(), *panel.dots.values()]
-    if not panel.logarithmic:
+    if panel.logarithmic:
+        xs = sorted({x for points in both for x, _ in points})
+        axis.set_xticks(xs, [f"{x:,.0f}" for x in xs])
+        axis.xaxis.set_tick_params(which="minor", bottom=False, labelbottom=False)
+        _plain_numbers(axis.yaxis)
+    else:
         axis.set_xlim(right=panel.limits[0])
         if all(x == int(x) for points in both for x, _ in points):
             axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """The marks of a logarithmic axis without exponents."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _draw_marks(axis: Any, marks: Sequence[Mark]) -> None:

@@ -12,7 +12,7 @@ from math import inf
 
 from headwater.bench.papers.frame import Experiment, Figure, Record, Report, Size
 from headwater.bench.papers.updategrams_planned import Line, Setting, measure, ranked_rightly
-from headwater.bench.plots import DASHED, Panel
+from headwater.bench.plots import DASHED, Mark, Panel
 from headwater.sharing.plan_costs import Speeds
 from headwater.sharing.several_steps import Heuristic
 
@@ -91,6 +91,10 @@ def _cost(lines: Sequence[Line]) -> Figure:
     shares = _curves(lines, lambda line: line.share)
     measured = _curves(lines, lambda line: line.measured_share)
     both = {**shares, **{f"{name}{DASHED}": points for name, points in measured.items()}}
+    marks = [
+        Mark("paper: Coalesce, 28% of Base", few.updategrams, 0.28 * few.share),
+        Mark("paper: Base, a tenth of that", many.updategrams, few.share / 10, is_above=True),
+    ]
     return Figure(
         "6",
         "Cost by the number of updategrams, estimated, and measured on a sample",
@@ -107,7 +111,7 @@ def _cost(lines: Sequence[Line]) -> Figure:
             "measured": "{measured_share:.3f}",
         },
         [_record(line) for line in lines],
-        [Panel("6: cost of plans", (_MANY, _SHARE), both, True)],
+        [Panel("6: cost of plans", (_MANY, _SHARE), both, True, marks=marks)],
     )
 
 
