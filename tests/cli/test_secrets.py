@@ -37,6 +37,7 @@ COMMANDS = [
     ["setup", "shop", "--print"],
     ["setup", "shop"],
     ["run", "--once"],
+    ["run", "--once", "--log-level", "debug", "--log-file", "log"],
     ["status"],
     ["trim"],
     ["repair", "shop"],
@@ -72,7 +73,8 @@ def test_no_command_says_or_stores_a_secret(project: Path, spark: SparkSession) 
     for command in COMMANDS:
         for options in ([], ["--json"]):
             try:
-                found = quick(*command, *options, "-p", str(project))
+                placed = [str(project / "log") if word == "log" else word for word in command]
+                found = quick(*placed, *options, "-p", str(project))
                 said = found.out + found.err
             except HeadwaterError as error:
                 said = str(error)

@@ -119,7 +119,13 @@ def _forks() -> ForkServerContext:
     """Processes that start with everything imported, from one that has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["headwater.cli.maintenance", "headwater.pipeline.api", "psycopg", "deltalake"]
+        [
+            "headwater.cli.running",
+            "headwater.cli.maintenance",
+            "headwater.pipeline.api",
+            "psycopg",
+            "deltalake",
+        ]
     )
     return context
 

@@ -7,9 +7,26 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
+import typer.core
 import typer.main
 
 from headwater.terminal.failures import Commands
+
+BARE = {"--serve": "127.0.0.1:7460"}
+"""Options that may stand without a value, with the one that they then have."""
+
+
+class WithBareOptions(typer.core.TyperCommand):
+    """A command that gives options which stand bare their values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {name for each in self.params for name in each.opts}
+        for at, word in enumerate(args):
+            if word == "--":
+                break
+            if word in BARE and word in known and (at + 1 == len(args) or args[at + 1][:1] == "-"):
+                args[at] = f"{word}={BARE[word]}"
+        return super().parse_args(ctx, args)
 
 
 class Later(NamedTuple):
@@ -27,7 +44,7 @@ class Later(NamedTuple):
             command: Any = typer.main.get_group(found)
         else:
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command()(found)
+            app.command(cls=WithBareOptions)(found)
             command = typer.main.get_command(app)
         command.name = name
         return command

@@ -1,18 +1,16 @@
-"""The commands of a running project: run, status, refresh, sql, verify, reload and the like."""
+"""Commands around a running project: status, refresh, verify, reload, repair and the like."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.running import keep_running
 from headwater.cli.sources import ProjectOption, SourceArgument
 from headwater.errors import ExpressionError, HeadwaterError, InputError, for_each
 from headwater.terminal.output import JsonOption, console, print_json, print_table
@@ -20,7 +18,6 @@ from headwater.terminal.verification import print_failing, print_verification, r
 
 if TYPE_CHECKING:
     from headwater.frames.session import Spark
-    from headwater.pipeline.runner import Runner
     from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
@@ -29,105 +26,6 @@ UnitsArgument = Annotated[list[str], typer.Argument(help="Names of views or grou
 SomeUnitsArgument = Annotated[
     list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
 ]
-_REFRESH_S = 0.25
-_RESTS = 20
-"""How many times as long as it took nobody looks again at how a run goes."""
-_STOPPING = b"headwater: stopping; what is ready is committed first\n"
-
-
-def run(
-    project: ProjectOption = Path(),
-    once: Annotated[
-        bool, typer.Option("--once", help="Stop where the sources are when it starts.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Load what is not loaded, then maintain every view until stopped.
-
-    A view whose file has a mistake stands still, and the others go on. With --once it exits with 1
-    if a view stands still, or if an error in its rows keeps readers from seeing its newest state.
-    """
-    from headwater.pipeline.runner import Runner
-    from headwater.pipeline.sessions import session_of
-    from headwater.project.project import Project
-
-    opened = Project.open(project, only=())
-    keep_running(Runner(opened, session_of(opened)), once, as_json)
-
-
-def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
-    """Run until told to stop, or until everything is reflected; shows how it goes."""
-    from headwater.errors import StoppedError
-    from headwater.pipeline import api
-    from headwater.terminal.live import show
-
-    stop = threading.Event()
-    try:
-        with stopped_by_signals(stop), show(runner, as_json) as look:
-            undone = api.keep_running(runner, once, stop, _unimpressed(look))
-    finally:
-        if as_json:
-            print_json({"event": "stopped", **runner.describe()})
-        elif runner.lease.epoch:  # else it was refused before anything was done
-            _print_stopped(runner)
-    if undone:
-        raise StoppedError(f"Stopped before {undone}.", "The next run goes on from there.")
-
-
-def _unimpressed(look: Callable[[], None]) -> Callable[[], None]:
-    """Views go on when what is shown cannot be written, to a full disk for example; and looking at
-    hundreds of them takes a few per cent of the time at most."""
-    due = 0.0
-
-    def looked() -> None:
-        nonlocal due
-        began = time.monotonic()
-        if began >= due:
-            with suppress(OSError):
-                look()
-            due = time.monotonic() + _RESTS * (time.monotonic() - began)
-
-    return looked
-
-
-def _print_stopped(runner: Runner) -> None:
-    from headwater.pipeline.status import unpublished
-
-    out, found = console(), runner.describe()
-    for told in unpublished(found):
-        out.print(f"✗ {told}")
-    for name, view in found["views"].items():
-        match view["state"]:
-            case "running":
-                commits, rows = view.get("commits", 0), view.get("rows", 0)
-                mark = "✗" if name in runner.held_back else "✓"
-                behind = "; readers see an earlier state" if name in runner.held_back else ""
-                out.print(f"{mark} {name}: {commits:,} commits, {rows:,} changed rows{behind}")
-            case "waiting" | "stopped" if view["message"]:
-                out.print(f"✗ {name}: stopped")
-            case _:
-                out.print(f"○ {name}: not loaded; the next run loads it")
-        if view["note"]:
-            out.print(f"○ {name}: {view['note']}")
-
-
-@contextmanager
-def stopped_by_signals(stop: threading.Event, said: bytes = _STOPPING) -> Iterator[None]:
-    """SIGTERM and Ctrl-C ask to stop; a second Ctrl-C stops at once."""
-
-    def ask(number: int, frame: object) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
-        with suppress(OSError):
-            os.write(2, said)
-
-    before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # Looking

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from functools import partial
 from pathlib import Path
 
 from headwater import __version__
-from headwater.cli.maintenance import stopped_by_signals
+from headwater.cli.logs import (
+    LOG_SIZE,
+    LogFileOption,
+    LogFormatOption,
+    LogLevelOption,
+    Logs,
+    LogSizeOption,
+    logged,
+)
+from headwater.cli.running import stopped_by_signals
 from headwater.cli.sources import ProjectOption, SourceArgument
 from headwater.errors import InputError
+from headwater.journal import happened
 from headwater.terminal.output import JsonOption, console, print_json
 
 _MARKS = {"connected": "●", "waiting": "○", "view": " "}
 
 
 def node(
-    source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+    source: SourceArgument,
+    project: ProjectOption = Path(),
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+    log_file: LogFileOption = None,
+    log_size: LogSizeOption = LOG_SIZE,
+    as_json: JsonOption = False,
 ) -> None:
     """Stand beside a source for views that USE rings or rings-star, until stopped.
 
@@ -50,13 +67,18 @@ def node(
         if [what, sentence] == told:
             return  # it was said already
         told[:] = [what, sentence]
+        level = logging.WARNING if what == "waiting" else logging.INFO
+        happened("node", level, source=source, state=what, because=sentence)
+        if logs.are_shown and not as_json:
+            return
         if as_json:
             print_json({"event": what, "source": source, "message": sentence})
         else:
             console().print(f"{_MARKS[what]} {sentence}")
 
     stop = threading.Event()
-    with stopped_by_signals(stop, b"headwater: stopping\n"):
+    logs = Logs(log_format, log_level, log_file, log_size)
+    with logged(logs), stopped_by_signals(stop, b"headwater: stopping\n"):
         NodeProcess(source, meeting, partial(open_source, project, source), tell).run(stop)
     if as_json:
         print_json({"event": "stopped", "source": source})

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +11,10 @@ import typer
 
 from headwater.cli.maintenance import ViewArgument, ago
 from headwater.cli.sources import ProjectOption
+from headwater.terminal.cells import as_json_value, cell
 from headwater.terminal.output import JsonOption, console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from headwater.warehouse.scanning import Scan
     from headwater.warehouse.view_table import ViewTable
 
 
@@ -36,53 +33,27 @@ def head(
     those of its plain table, and it is said how old that is.
     """
     from headwater.project.settings import warehouse_of_project
+    from headwater.warehouse.newest import first_rows, scanned
     from headwater.warehouse.warehouse import Warehouse
 
     table = Warehouse(warehouse_of_project(project)).shown_view(view)
-    scan, note = _scanned(table, version)
-    found = _first(scan, rows + 1)
+    scan, note = scanned(table, version)
+    found = first_rows(scan, rows + 1)
     names, shown, more = scan.schema.names, found[:rows], len(found) > rows
     if as_json:
         for row in shown:
-            print_json(dict(zip(names, map(_json, row), strict=True)))
+            print_json(dict(zip(names, map(as_json_value, row), strict=True)))
     else:
-        print_rows(names, [[_shown(value) for value in row] for row in shown])
+        print_rows(names, [[cell(value) for value in row] for row in shown])
         told = f"{len(shown):,} rows" + "; there are more" * more
         console().print(f"{told}; version {scan.number}{_since(table, scan.number)}")
     if note and not as_json:
         console().print(f"○ {note}")
 
 
-def _scanned(table: ViewTable, version: int | None) -> tuple[Scan, str]:
-    """What is seen of a view, and why that is not its newest state, if it is not."""
-    from headwater.warehouse.scanning import LeftToSparkError, plain_scan
-
-    try:
-        scan, note = table.scan(version), ""
-    except LeftToSparkError as error:
-        if version is not None:
-            raise
-        scan, note = plain_scan(table.plain_state()), f"{error.message} This is its plain table: "
-    newest = table.latest().number
-    if version is None and scan.number < newest:
-        return scan, f"{note}the newest version is {newest}, and 'headwater status' tells more"
-    return scan, ""
-
-
 def _since(table: ViewTable, number: int) -> str:
     when = next((c.timestamp for c in table.commits() if c.number == number), 0)
     return f", committed {ago(when / 1000)}" if when else ""
-
-
-def _first(scan: Scan, most: int) -> list[tuple[object, ...]]:
-    """So many rows, or all; no more is read than is needed."""
-    found: list[tuple[object, ...]] = []
-    for table in scan.tables():
-        some = table.slice(0, most - len(found))
-        found += zip(*(column.to_pylist() for column in some.columns), strict=True)
-        if len(found) >= most:
-            break
-    return found
 
 
 def sql(
@@ -101,9 +72,9 @@ def sql(
     if as_json:
         members = _distinct(names)
         for row in rows:
-            print_json(dict(zip(members, map(_json, row), strict=True)))
+            print_json(dict(zip(members, map(as_json_value, row), strict=True)))
         return
-    print_rows(names, [[_shown(value) for value in row] for row in rows])
+    print_rows(names, [[cell(value) for value in row] for row in rows])
     console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
 
 
@@ -130,9 +101,9 @@ def changes(
     rows = [(*row, count) for row, count in found.sorted_items()[:limit]]
     if as_json:
         for row in rows:
-            print_json(dict(zip(names, map(_json, row), strict=True)))
+            print_json(dict(zip(names, map(as_json_value, row), strict=True)))
         return
-    print_rows(names, [[_shown(value) for value in row] for row in rows])
+    print_rows(names, [[cell(value) for value in row] for row in rows])
     more = f"; there are more, see --limit {limit}" * (len(found) > limit)
     console().print(f"{len(rows):,} rows changed{more}")
 
@@ -145,32 +116,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
         taken = {*found, *names} if name in found else ()
         found.append(name if not taken else next(n for n in numbered if n not in taken))
     return found
-
-
-def _json(value: object) -> object:
-    """A value of Spark's as JSON: those that views have as everywhere, others as text.
-
-    Structs are objects, by the names of their fields.
-    """
-    from pyspark.sql import Row
-
-    from headwater.algebra.values import to_json
-
-    if isinstance(value, Row):
-        return {name: _json(each) for name, each in value.asDict().items()}
-    if isinstance(value, dict):
-        return {name: _json(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
-    if isinstance(value, bytearray):
-        return value.hex()
-    if value is None or isinstance(value, bool | int | str | float | Decimal | bytes | date):
-        return to_json(value)
-    return str(value)
-
-
-def _shown(value: object) -> str:
-    """A value for people; arrays and structs as JSON, whose parts cannot be mistaken."""
-    if isinstance(value, list | tuple | dict):
-        return json.dumps(_json(value), ensure_ascii=False)
-    return "NULL" if value is None else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.listening import address_of_option, token_in
+from headwater.cli.logs import (
+    LOG_SIZE,
+    LogFileOption,
+    LogFormatOption,
+    LogLevelOption,
+    Logs,
+    LogSizeOption,
+    logged,
+)
 from headwater.errors import InputError
+from headwater.journal import happened
 from headwater.terminal.output import JsonOption, console, print_json
 
 if TYPE_CHECKING:
@@ -25,8 +35,6 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "HEADWATER_SHARE_TOKEN"
 """Where a token is, if no file is named."""
-_LEAST_TOKEN = 16
-_MOST_TOKEN = 4096
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -61,6 +69,10 @@ def serve(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Tell every request, a line each.")
     ] = False,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+    log_file: LogFileOption = None,
+    log_size: LogSizeOption = LOG_SIZE,
     as_json: JsonOption = False,
 ) -> None:
     """Give a node's objects to others over HTTP, until stopped; nothing is changed.
@@ -68,14 +80,14 @@ def serve(
     Others take what they lack with 'headwater share exchange http://HOST:PORT'. The private key and
     what the node itself holds are never given.
     """
-    from headwater.cli.maintenance import stopped_by_signals
+    from headwater.cli.running import stopped_by_signals
     from headwater.project.setting_values import is_loopback
     from headwater.sharing.answers import Access, Answers
     from headwater.sharing.peers import Peer
     from headwater.sharing.serving import Serving
 
-    host, port = _address_of(listen)
-    peer, token = Peer(catalog), _token(token_file)
+    host, port = address_of_option("--listen", listen)
+    peer, token = Peer(catalog), token_in(TOKEN_VARIABLE, token_file)
     tls = _tls_of_server(certificate, key, authorities)
     access = Access(token, by_certificate=authorities is not None)
     if not (is_loopback(host) or token or access.by_certificate):
@@ -86,6 +98,7 @@ def serve(
         )
 
     def tell(served: Served) -> None:
+        happened("request", **{**vars(served), "seconds": round(served.seconds, 4)})
         if not verbose:
             return
         if as_json:
@@ -98,13 +111,16 @@ def serve(
 
     serving = Serving(host, port, Answers(peer, access), tls, tell)
     stop = threading.Event()
-    with stopped_by_signals(stop, b"headwater: stopping\n"):
+    logs = Logs(log_format, log_level, log_file, log_size)
+    with logged(logs), stopped_by_signals(stop, b"headwater: stopping\n"):
         serving.start()
+        happened("node", state="served", node=peer.node, at=serving.address)
         try:
             _tell_start(peer.node, serving.address, access, is_loopback(host), as_json)
             stop.wait()
         finally:
             serving.stop()
+            happened("node", state="stopped", node=peer.node)
     if as_json:
         print_json({"event": "stopped", "node": peer.node})
 
@@ -212,7 +228,7 @@ def _offering_at(
     tls = None
     if address.startswith("https://"):
         tls = _told_tls(lambda: tls_of_peer(authorities, certificate, key))
-    return HttpPeer(address, _token(token_file), tls)
+    return HttpPeer(address, token_in(TOKEN_VARIABLE, token_file), tls)
 
 
 def print_ways(node: SharingNode, done: CaughtUp, as_json: bool) -> None:
@@ -228,42 +244,6 @@ def print_ways(node: SharingNode, done: CaughtUp, as_json: bool) -> None:
 
 
 # What the options say
-
-
-def _address_of(listen: str) -> tuple[str, int]:
-    """Port 0 is one that is free."""
-    from headwater.project.setting_values import address_of
-
-    is_any = listen.endswith(":0")
-    try:
-        host, port = address_of(f"{listen}1" if is_any else listen)
-    except ValueError as error:
-        raise InputError(f"--listen {listen}: {error}.") from None
-    return host, 0 if is_any else port
-
-
-def _token(file: Path | None) -> str:
-    """The token, from a file or the environment; empty if there is none. It is never shown."""
-    from headwater.reading import read_plain
-
-    where = TOKEN_VARIABLE if file is None else str(file)
-    try:
-        found = os.environ.get(TOKEN_VARIABLE, "") if file is None else ""
-        if file is not None:
-            found = read_plain(file, _MOST_TOKEN).decode("ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not plain text"
-        raise InputError(f"The token in {where} cannot be read: {why}.") from None
-    token = found.strip()
-    if file is None and not token:
-        return ""
-    if len(token) < _LEAST_TOKEN or not all("!" <= each <= "~" for each in token):
-        raise InputError(
-            f"The token in {where} is none: it needs {_LEAST_TOKEN} characters or more, letters, "
-            "digits and signs without blanks.",
-            "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
-        )
-    return token
 
 
 def _tls_of_server(

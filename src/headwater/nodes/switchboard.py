@@ -6,6 +6,7 @@ in `listening`, what goes on with one that is there in `lives`.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -13,6 +14,7 @@ from typing import Any
 
 from headwater.algorithms.hosted import Did
 from headwater.errors import HeadwaterError, LostConnectionError
+from headwater.journal import happened
 from headwater.nodes.handshake import RefusedNodeError
 from headwater.nodes.listening import INTRODUCTION_S, Listening
 from headwater.nodes.lives import Begin, ConnectedNode, Life
@@ -150,6 +152,7 @@ class Switchboard:
             self._held.add(source)
 
     def connected(self, node: ConnectedNode) -> None:
+        happened("node", source=node.introduced.source, state="connected", at=node.address)
         with self._lock:
             self._nodes[node.introduced.source] = node
             self._refused = ""
@@ -163,6 +166,9 @@ class Switchboard:
             if self._nodes.get(source) is node:
                 del self._nodes[source]
                 self._absent[source] = time.monotonic()
+                happened("node", logging.WARNING, source=source, state="lost", at=node.address)
 
     def refuse(self, why: str) -> None:
+        if why != self._refused:
+            happened("node", logging.WARNING, state="refused", because=why)
         self._refused = why

@@ -35,6 +35,7 @@ def describe_view(
     feeds: Mapping[str, Feed],
     trouble: str = "",
     publisher: Publisher | None = None,
+    unfolded_since: float | None = None,
 ) -> dict[str, Any]:
     """`trouble` is what keeps its plain table from being renewed."""
     found: dict[str, Any] = {
@@ -60,6 +61,11 @@ def describe_view(
         "rows": counters.rows,
         "questions": counters.questions,
         "answered_by_copies": counters.saved,
+        "overlaps": counters.overlaps,
+        "retries": maintainer.retries,
+        "answer_bytes": counters.answer_bytes,
+        "number": maintainer.version,
+        "unfolded_since": unfolded_since,
         "committed_at": counters.committed_at or None,
     }
     manager = maintainer.plan.manager
@@ -72,6 +78,10 @@ def describe_view(
             "p99": round(1000 * fresh[int(0.99 * (len(fresh) - 1))], 2),
         }
     if (vector := maintainer.vector) is not None:
+        found["vector"] = {
+            source: {"number": reached.number, "position": reached.position}
+            for source, reached in vector.items()
+        }
         found["lag"] = {
             source: _behind(feeds.get(source), reached.number) for source, reached in vector.items()
         }

@@ -6,6 +6,7 @@ another one loads them; what a worker has come to is looked at, never told.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,6 +31,7 @@ from headwater.errors import (
 from headwater.frames.engine import Engine
 from headwater.frames.naming import named
 from headwater.frames.trial import ConstantError
+from headwater.journal import happened
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.burden import Burden, Measured, with_measured
@@ -102,6 +104,8 @@ class KeptView:
     """When it began to stand still for the reason that it does; 0 while it does not."""
     measured: Measured = field(default_factory=Measured)
     """What its loads and its large batches have taken."""
+    plan: Plan | None = None
+    """How it is maintained, or was when it was last brought up."""
     is_patient: bool = False
     """Whether it waits for pauses of its sources as long as it takes: nothing else is better."""
     tally: Tally | None = None
@@ -358,10 +362,12 @@ class KeptViews:
 
     def _tell(self, view: KeptView, event: LifeEvent) -> frozenset[Do]:
         """Something has happened to a view; what else is to be done."""
-        waiting, message = view.life.requests, view.message
+        waiting, message, before = view.life.requests, view.message, view.life
         view.life, do = view.life.after(event, time.monotonic())
         if view.message != message:
             view.since = time.time() if view.message else 0.0
+        if (view.life.state, view.message) != (before.state, message):
+            _log(view, before)
         if Do.ANSWER in do:
             for request in waiting:
                 self._report(request, view.failure)
@@ -437,6 +443,7 @@ class KeptViews:
         except HeadwaterError as error:
             self._tell(view, Failed(error))
             return []
+        view.plan = plan
         do = self._tell(view, beginning(view.life, self._warehouse.has_view(view.name)))
         loads = Do.LOAD in do
         # Those of now: a source that is closed meanwhile ends what reads it, in its own words.
@@ -539,3 +546,23 @@ class KeptViews:
                 )
             except ConstantError as error:
                 raise placed(self.project.files_of(view.name), error) from None
+
+
+def _log(view: KeptView, before: Life) -> None:
+    """A line for a step in a view's life."""
+    loaded = view.measured.loaded if before.is_loading else None
+    runs = view.life.state is LifeState.RUNNING
+    maintainer = view.maintainer
+    happened(
+        "view",
+        logging.ERROR if view.is_stopped else logging.WARNING if view.message else logging.INFO,
+        view=view.name,
+        state=view.life.state.value,
+        was=before.state.value,
+        algorithm=view.plan.algorithm if view.plan is not None and not view.message else None,
+        consistency=view.plan.level if view.plan is not None and not view.message else None,
+        version=maintainer.version if maintainer is not None and runs else None,
+        rows=loaded.rows if loaded is not None and runs else None,
+        seconds=round(loaded.seconds, 3) if loaded is not None and runs else None,
+        because=view.message or view.note,
+    )

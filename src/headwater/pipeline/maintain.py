@@ -104,8 +104,9 @@ class Maintainer:
         self.burden = burden or Burden()
         self._patience = Patience(plan.may_change, plan.refresh_s or 0.0)
         self.table: ViewTable | None = None
-        self._tally = Tally(watch)
+        self._tally = Tally(plan.view.name, watch)
         self.counters, self.observed = self._tally.counters, self._tally.observed
+        self.recent = self._tally.recent
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
         self._engine = engine
@@ -160,6 +161,16 @@ class Maintainer:
         """What the view reflects, visible or not yet; None before it has a table."""
         self._look()
         return self._vector
+
+    @property
+    def version(self) -> int | None:
+        """The number of its newest commit; None before it has a table."""
+        return self._writer.latest.number if self._writer is not None else None
+
+    @property
+    def retries(self) -> int:
+        """How often a question was put again, because its snapshot did not fit the log."""
+        return sum(each.retries for each in list(self._subscriptions.values()))
 
     @property
     def visible(self) -> VersionVector:
@@ -295,8 +306,8 @@ class Maintainer:
             if not self._stopping:
                 obtained = self._obtain(self._turn.wake)
                 self._subscriptions = dict(obtained.subscriptions)
+                self._writer = obtained.table.writer(self._runner)
                 self.table = obtained.table
-                self._writer = self.table.writer(self._runner)
                 self._stored = StoredRows(self.table, self._engine.for_small)
                 vector = self._writer.latest.vector
                 self._maintenance = Maintenance(
@@ -471,7 +482,7 @@ class Maintainer:
                 self._tally.answered(answer)
 
     def _ask(self, ask: Ask) -> None:
-        self._tally.asked(ask.label)
+        self._tally.asked(ask.source, ask.label)
         subscription = self._subscriptions[ask.source]
         subscription.put(ask)
         self._inbox.extend(self._taken(ask.source, subscription))  # has it asked at once
@@ -484,7 +495,7 @@ class Maintainer:
             maintenance.written(commit, now)
             self.burden.committed(commit.vector, now)
             if commit.kind == "change":
-                self._tally.committed(commit, rows, now, self._following_since)
+                self._tally.committed(commit, rows, now, self._following_since, self.version)
             self._patience.shown()
 
     def _write(self, commit: Commit) -> int:

@@ -9,6 +9,7 @@ What it has to tell is read by others. Nothing that fails here stops maintenance
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 from headwater.errors import BusyError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.naming import named
+from headwater.journal import happened
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.hearing import Hearing
 from headwater.pipeline.kept_views import KeptView
@@ -82,6 +84,7 @@ class Publisher:
         self._hearing = Hearing(feeds, self._settings.every)
         self._said: dict[str, float] = {}
         self._needed: dict[str, int] = {}
+        self._logged = ""
         self._members: dict[str, list[str]] = {}
 
     def start(self) -> None:
@@ -119,6 +122,16 @@ class Publisher:
             except Exception as error:
                 what = f"{type(error).__name__}: {error}"
                 self._policy.failed(f"Publishing failed: {what}.", time.monotonic())
+            self._log()
+
+    def _log(self) -> None:
+        """A line when something keeps it from publishing, or does so no more."""
+        trouble = self._policy.trouble
+        if trouble != self._logged:
+            level = logging.WARNING if trouble else logging.INFO
+            state = "failing" if trouble else "mended"
+            happened("publisher", level, state=state, because=trouble)
+        self._logged = trouble
 
     def _look(self, is_last: bool) -> None:
         marks = self._marks()

@@ -11,14 +11,17 @@ calls `supervise`. Feeds and the upkeep have threads and state of their own.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import Engine
 from headwater.frames.naming import named
+from headwater.journal import happened
 from headwater.nodes.settings import of_runner
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.describe import (
@@ -136,6 +139,15 @@ class Runner:
         """Take the lease and bring up what can be; InputError if a view's file does not fit."""
         self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
+        happened(
+            "runner",
+            state="started",
+            version=VERSION,
+            warehouse=self.lease.warehouse,
+            epoch=self.lease.epoch,
+            views=len(self.views),
+            sources=len(self.project.settings.sources),
+        )
         try:
             if self._switchboard is not None:
                 self._switchboard.start(self.lease.warehouse)
@@ -203,6 +215,8 @@ class Runner:
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
+        if self.lease.epoch:
+            happened("runner", state="stopping")
         if self._upkeep is not None:
             self._upkeep.stop()
         counted = self._gatherer.running()
@@ -225,6 +239,7 @@ class Runner:
                 with suppress(HeadwaterError):  # it was replaced, or is told by what cannot do so
                     self._note()
             self.lease.release()
+            happened("runner", state="stopped", epoch=self.lease.epoch)
 
     # How it stands
 
@@ -302,7 +317,13 @@ class Runner:
             "engine": self.engine.mode,
             "trouble": self._files.trouble or None,
             "views": {
-                name: describe_view(view, self.feeds, troubles.get(name, ""), self.publisher)
+                name: describe_view(
+                    view,
+                    self.feeds,
+                    troubles.get(name, ""),
+                    self.publisher,
+                    self._upkeep.unfolded_since(view) if self._upkeep is not None else None,
+                )
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
@@ -310,6 +331,12 @@ class Runner:
             **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
             **({"share": self.publisher.describe()} if self.publisher is not None else {}),
         }
+
+    def recent(self, name: str) -> list[dict[str, Any]]:
+        """What has happened to a view lately, oldest first. In any thread."""
+        view = self.views.get(name)
+        maintainer = view.maintainer if view is not None else None
+        return [asdict(step) for step in maintainer.recent.copy()] if maintainer else []
 
     def _note(self) -> None:
         note_progress(self.warehouse, self.lease, self.views.values())
@@ -325,11 +352,16 @@ class Runner:
     # What is asked of it
 
     def _look_at_files(self) -> None:
+        trouble = self._files.trouble
         found = self._files.look(self.project)
         if found is not None:
+            happened("files", state="taken up", views=len(found.units))
             self._views.take_up(found)
+        if self._files.trouble and self._files.trouble != trouble:
+            happened("files", logging.ERROR, because=self._files.trouble)
 
     def _carry_out(self, request: Request) -> None:
+        happened("request", asked=request.kind, of=[request.name, *request.others])
         try:
             match request.kind:
                 case "drop":
@@ -346,6 +378,7 @@ class Runner:
         except FencedError:
             raise
         except HeadwaterError as error:
+            happened("request", logging.ERROR, asked=request.kind, because=error)
             answer(self.warehouse.own, request, error)
 
     def _reload(self, names: Collection[str], request: Request, sound: Collection[str]) -> None:

@@ -143,11 +143,20 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     Sources that answer soon are asked how much they keep to be read.
     """
     project = Project.open(folder, only=())
+    found = describe_stored(project)
+    for name, kept in retained(project).items():
+        found["sources"][name]["retained"] = kept
+    return found
+
+
+def describe_stored(project: Project) -> dict[str, Any]:
+    """The same without asking anybody: contacts no source."""
     found = describe(project)
     if project.mistakes and not project.refused:
         found["trouble"] = "\n".join(map(str, project.mistakes))
-    for name, kept in retained(project).items():
-        found["sources"][name]["retained"] = kept
+    for name, view in found["views"].items():
+        if name in project.units:
+            view["reads"] = sorted(project.sources_of(name))
     return found
 
 

@@ -6,6 +6,7 @@ writes it. What it has to tell of a view (that its plain table cannot be renewed
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -18,6 +19,7 @@ from headwater.errors import EngineError, FencedError, HeadwaterError, InputErro
 from headwater.frames.engine import Engine
 from headwater.frames.failures import state_lost
 from headwater.frames.naming import named
+from headwater.journal import happened, in_detail
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
@@ -81,6 +83,9 @@ class Upkeep:
         self.troubles: dict[str, str] = {}
         self.unsound: set[str] = set()
         """Views with rows that were taken away more often than they were there."""
+        self._whole: dict[str, tuple[float, Activity]] = {}
+        """When the plain table of a view last had everything, and how it stood then."""
+        self._began = time.time()
         self.failure: HeadwaterError | None = None
         """Why nothing is kept up any more, if that is so."""
 
@@ -89,6 +94,17 @@ class Upkeep:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def unfolded_since(self, view: KeptView) -> float | None:
+        """Since when a view's plain table lacks something; None if it has everything."""
+        if view.maintainer is None or view.maintainer.table is None:
+            return None
+        commits = view.maintainer.counters.commits
+        at, activity = self._whole.get(view.name, (self._began, None))
+        if activity is None:
+            return at if commits else None
+        is_whole = (activity.commits, activity.since) == (commits, view.maintainer)
+        return None if is_whole else at
 
     def join(self, limit_s: float) -> None:
         if self._thread.is_alive():
@@ -139,7 +155,7 @@ class Upkeep:
                 return  # its job was cancelled
             told = state_lost(error) or error
             text = next(iter(str(told).splitlines()), type(error).__name__)
-            self.troubles[view.name] = what + text
+            self._trouble(view.name, what + text)
             self._policy.failed(view.name, time.monotonic())
 
     def _keep_up(self, view: KeptView) -> None:
@@ -166,11 +182,14 @@ class Upkeep:
         if activity.changes:
             table.follow_changes(self._engine.for_small)
         if isinstance(done, Unfolded):
-            self.troubles[view.name] = _RENEWED + done.reason
+            self._trouble(view.name, _RENEWED + done.reason)
             if done.is_unsound:
                 self.unsound.add(view.name)
         else:
-            self.troubles.pop(view.name, None)
+            self._whole[view.name] = time.time(), activity
+            self._mended(view.name)
+            if took_s is not None:
+                in_detail("fold", view=view.name, seconds=round(took_s, 3))
         self._policy.folded(activity, took_s, not isinstance(done, Unfolded), time.monotonic())
 
     def _release(self) -> None:
@@ -205,4 +224,13 @@ class Upkeep:
                         table.trim_changes(changes, keep, self._engine.for_small)
                     table.clean_up(max(keep, self._unpublished_for(table)))
                 if self.troubles.get(view.name, "").startswith(_CLEANED):
-                    del self.troubles[view.name]
+                    self._mended(view.name)
+
+    def _trouble(self, view: str, why: str) -> None:
+        if self.troubles.get(view) != why:
+            happened("upkeep", logging.WARNING, view=view, because=why)
+        self.troubles[view] = why
+
+    def _mended(self, view: str) -> None:
+        if self.troubles.pop(view, None) is not None:
+            happened("upkeep", view=view, state="mended")

@@ -28,6 +28,7 @@ without a word.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -35,6 +36,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.journal import happened
 from headwater.sources.connections import Connections, Replies
 from headwater.sources.contract import (
     Lift,
@@ -333,6 +335,8 @@ class Channel:
                         self._monitor = None
                     monitor.close()
             except LostConnectionError as error:
+                if str(error) != str(self._lost or ""):
+                    self._log("lost", logging.WARNING, error)
                 with self.changed:
                     self._lost = error
                     self.read_since = math.inf
@@ -341,6 +345,8 @@ class Channel:
                 self.sleep(pause)
 
     def _opened(self, monitor: Monitor, source: Source) -> None:
+        if math.isinf(self.read_since):
+            self._log("read")
         with self.changed:
             self._monitor, self._read_as = monitor, source
             self.read_since = min(self.read_since, time.monotonic())
@@ -362,11 +368,16 @@ class Channel:
         self._wake(woken)
 
     def _fail(self, error: SourceError) -> None:
+        self._log("ended", logging.ERROR, error)
         with self.changed:
             self._error = error
             self.read_since = math.inf
             self.changed.notify_all()
         self._wake(self._everybody())
+
+    def _log(self, state: str, level: int = logging.INFO, why: object = None) -> None:
+        name, read = self.source.name, self.order.end
+        happened("source", level, source=name, state=state, transactions=read, because=why)
 
     # What an earlier process read
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -18,9 +18,6 @@ from rich.text import Text
 from headwater.pipeline.status import unpublished
 from headwater.terminal.output import LEVEL_STYLES, Terminal, console, plain, print_json
 
-if TYPE_CHECKING:
-    from headwater.pipeline.runner import Runner
-
 LINES_S = 10.0
 _STATES = {"running": "green", "loading": "cyan", "waiting": "yellow", "stopped": "bold red"}
 _LATE_MS = 1000.0
@@ -28,24 +25,21 @@ _RATE_OVER_S = 5.0
 
 
 @contextmanager
-def show(runner: Runner, as_json: bool = False) -> Iterator[Callable[[], None]]:
-    """A function that renews what is shown."""
+def show(as_json: bool = False) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that renews what is shown, from how everything stands."""
     if as_json:
-        changes = Changes(lambda name, view: print_json({"view": name, **view}))
-        yield lambda: changes(runner.describe())
+        yield Changes(lambda name, view: print_json({"view": name, **view}))
     elif not sys.stdout.isatty():
         out = console()
-        changes = Changes(lambda name, view: out.print(line(name, view)))
-        yield lambda: changes(runner.describe())
+        yield Changes(lambda name, view: out.print(line(name, view)))
     else:
         began = time.monotonic()
         screen = Screen()
         with live() as shown:
 
-            def refresh() -> None:
+            def refresh(found: Mapping[str, Any]) -> None:
                 elapsed = Text(f"{time.monotonic() - began:.0f} s; Ctrl-C stops", style="dim")
-                tables = screen.tables(runner.describe())
-                shown.update(Group(tables, elapsed), refresh=True)
+                shown.update(Group(screen.tables(found), elapsed), refresh=True)
 
             yield refresh
 

@@ -97,10 +97,16 @@ def print_error(text: object) -> None:
 
 
 def print_json(data: Mapping[str, object]) -> None:
+    typer.echo(escaped_json(data))
+
+
+def escaped_json(data: Mapping[str, object]) -> str:
+    """One line of JSON without characters that would steer a terminal."""
+
     def escaped(match: re.Match[str]) -> str:
         return json.dumps(match[0])[1:-1] if _steers(match[0]) else match[0]
 
-    typer.echo(_NOT_PLAIN.sub(escaped, json.dumps(data, ensure_ascii=False)))
+    return _NOT_PLAIN.sub(escaped, json.dumps(data, ensure_ascii=False))
 
 
 _ANY_WIDTH = 1_000_000
