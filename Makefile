@@ -1,7 +1,7 @@
 # Headwater's development commands. `make` alone lists them.
 #
 # Everything is installed into .venv and built into build/; nothing outside this folder changes, except
-# that the system's Java, and a MariaDB server for the tests, are installed where there is none and we are root. What is about to be installed is
+# that the system's Java, and a MariaDB server and Chromium for the tests, are installed where there is none and we are root. What is about to be installed is
 # said first; `make NO_SYSTEM=1 ...` never does it.
 # Two stamp files keep the set-up quick when nothing has changed: one for the locked tools and
 # libraries, one for the wheel that is built from the working tree.
@@ -49,7 +49,7 @@ help: ## list the commands
 # ------------------------------------------------------------------------------------- commands
 
 .PHONY: test
-test: lint mariadb ## set up, run all the checks, then the tests against the installed wheel
+test: lint mariadb chromium ## set up, run all the checks, then the tests against the installed wheel
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 .PHONY: lint
@@ -69,7 +69,7 @@ demo: setup ## set up, then views over live databases, and a proof (about a minu
 	$(BIN)/headwater demo
 
 .PHONY: stress
-stress: setup mariadb ## run all the tests and the long randomized ones, with many more examples
+stress: setup mariadb chromium ## run all the tests and the long randomized ones, with many more examples
 	HEADWATER_STRESS=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "stress or not stress"
 
 .PHONY: object-store
@@ -189,6 +189,21 @@ install-mariadb = { \
     tail -n 5 build/mariadb.log >&2; \
   fi; \
   echo "The tests of MariaDB are skipped: they need its server (on Debian and Ubuntu: apt install mariadb-server-core)." >&2; }
+
+# Tests of the dashboard need a browser: Chromium, on the same terms.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || $(install-chromium)
+
+install-chromium = { \
+  if [ -z "$(NO_SYSTEM)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    mkdir -p build; \
+    echo "Chromium was not found; about to run, as root: apt-get install chromium, for the tests (make NO_SYSTEM=1 ... never does)."; \
+    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
+      >build/chromium.log 2>&1 && exit 0; \
+    tail -n 5 build/chromium.log >&2; \
+  fi; \
+  echo "The tests of the dashboard in a browser are skipped: they need Chromium (on Debian and Ubuntu: apt install chromium)." >&2; }
 
 # $(call make-venv,FOLDER): make a virtual environment, unless a working one is there, with the
 # first Python >= 3.11 found. A candidate is run, not just looked up, because a name on the PATH

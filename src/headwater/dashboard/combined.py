@@ -43,7 +43,7 @@ def _view(stored: Described, told: Described) -> dict[str, Any]:
         known["state"] = stored["state"]
     gone = {"rows_read", "progress"} - told.keys()
     kept = {name: value for name, value in stored.items() if name not in gone}
-    return {**kept, **known, "since": told.get("since")}
+    return {**kept, **known, "since": told.get("since"), "remedy": told.get("remedy")}
 
 
 def _source(stored: Described, told: Described) -> dict[str, Any]:
@@ -53,4 +53,6 @@ def _source(stored: Described, told: Described) -> dict[str, Any]:
         "logged": told.get("logged"),
         "asked": told.get("asked"),
         "trouble": told.get("trouble"),
+        "remedy": told.get("remedy"),
+        "since": told.get("since"),
     }

@@ -27,6 +27,8 @@ def describe_feed(feed: Feed) -> dict[str, Any]:
         "position": feed.log.position,
         "asked": feed.channel.connections.counted,
         "trouble": str(trouble) if trouble is not None else None,
+        "remedy": trouble.hint if trouble is not None else None,
+        "since": feed.channel.trouble_since if trouble is not None else None,
     }
 
 
@@ -42,6 +44,7 @@ def describe_view(
         "state": view.state,
         "message": view.message or trouble,
         "since": view.since or None,
+        "remedy": view.failure.hint if view.failure is not None else None,
         "note": " ".join(filter(None, [view.note, _told_of_split(view)])),
     }
     if view.is_to_be_loaded and view.tally is not None:

@@ -36,6 +36,8 @@ class _AskedTold(_Told):
 
 class _SourceTold(_Told):
     trouble: str | None = None
+    remedy: str | None = None
+    since: float | None = None
     asked: _AskedTold | None = None
 
 
@@ -92,6 +94,7 @@ class _ViewTold(_Told):
     algorithm: str | None = None
     message: str | None = None
     since: float | None = None
+    remedy: str | None = None
     note: str | None = None
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
@@ -223,7 +226,7 @@ def _left(last: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """How views were left by the runner that was last at work: what did not go on has stopped."""
     found = {}
     for name, view in last.get("views", {}).items():
-        kept = ("message", "since", "note", "published")
+        kept = ("message", "since", "remedy", "note", "published")
         told = {key: view[key] for key in kept if view.get(key)}
         if "message" in told and view["state"] in ("stopped", "waiting"):
             told["state"] = "stopped"
@@ -246,6 +249,8 @@ def _source(log: ChangeLog, live: Mapping[str, Any], settings: SourceSettings) -
         "position_text": settings.position_text(log.position or {}),
         "asked": live.get("asked"),
         "trouble": trouble,
+        "remedy": live.get("remedy") if trouble else None,
+        "since": live.get("since") if trouble else None,
     }
 
 

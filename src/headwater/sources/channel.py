@@ -108,6 +108,8 @@ class Channel:
         self._history = history
         self._error: SourceError | None = None
         self._lost: SourceError | None = None
+        self.trouble_since: float | None = None
+        """Since when nothing is read, by the clock on the wall; None while something is."""
         self._stopping = False
         self._read_as: Source | None = None  # the source whose columns are read
         self.read_since = math.inf
@@ -339,6 +341,7 @@ class Channel:
                     self._log("lost", logging.WARNING, error)
                 with self.changed:
                     self._lost = error
+                    self.trouble_since = self.trouble_since or time.time()
                     self.read_since = math.inf
                     self.changed.notify_all()
                 pause = next(pauses, pause)
@@ -351,7 +354,7 @@ class Channel:
             self._monitor, self._read_as = monitor, source
             self.read_since = min(self.read_since, time.monotonic())
             self.whole_after = self.order.end
-            self._lost = None
+            self._lost = self.trouble_since = None
             self.changed.notify_all()
 
     def _take(self, monitor: Monitor) -> None:
@@ -371,6 +374,7 @@ class Channel:
         self._log("ended", logging.ERROR, error)
         with self.changed:
             self._error = error
+            self.trouble_since = self.trouble_since or time.time()
             self.read_since = math.inf
             self.changed.notify_all()
         self._wake(self._everybody())
