@@ -320,6 +320,11 @@ def _draw_cell(axis: Any, corner: tuple[float, float], promised: Level, measured
     axis.text(x + 0.5, y + 0.75, beside, ha="center", va="center", color=text, fontsize=6.5)
 
 
+def check_drawing() -> None:
+    """Refuse if what draws is not installed."""
+    _pyplot()
+
+
 def _pyplot() -> Any:
     try:
         import matplotlib

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headwater.bench.papers.frame import Experiment, Figure, Size, cells, write
+from headwater.bench.papers import command
+from headwater.bench.papers.frame import Experiment, Figure, Report, Size, cells, write
 from headwater.bench.plots import Mark, Panel
 from headwater.errors import InputError
 
@@ -55,3 +58,37 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write(tmp_path / "file", EXPERIMENT, Size(), [FIGURE])
+
+
+def test_a_folder_is_tried_before_the_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setitem(command.EXPERIMENTS, "some", _noting(EXPERIMENT, made))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        command.papers("some", Size(), tmp_path / "file", as_json=True)
+    assert made == []
+    command.papers("some", Size(), tmp_path / "folder", as_json=True)
+    assert made == ["some"]
+
+
+def test_without_matplotlib_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setitem(command.EXPERIMENTS, "some", _noting(EXPERIMENT, made))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match="matplotlib"):
+        command.papers("some", Size(), tmp_path, as_json=True)
+    assert made == []
+
+
+def _noting(experiment: Experiment, made: list[str]) -> Experiment:
+    """An experiment that notes when it is made."""
+
+    def run(size: Size, report: Report) -> list[Figure]:
+        made.append(experiment.name)
+        return list(experiment.run(size, report))
+
+    return replace(experiment, run=run)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headwater.bench.papers import eca, pvm, rings, strobe, updategrams
-from headwater.bench.papers.frame import Experiment, Figure, Size, write
+from headwater.bench.papers.frame import Experiment, Figure, Size, ready, write
 from headwater.errors import InputError
 from headwater.terminal.output import busy, console, print_json, print_table
 
@@ -17,7 +17,10 @@ EXPERIMENTS = {
 
 def papers(name: str | None, size: Size, into: Path | None, as_json: bool) -> None:
     """Make experiments and show them; see `headwater bench papers --help`."""
-    for experiment in _wanted(name):
+    wanted = _wanted(name)
+    if into is not None:
+        ready(into)
+    for experiment in wanted:
         with busy(as_json) as report:
             figures = experiment.run(size, report)
         if into is not None:

@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeAlias
 
-from headwater.bench.plots import Panel, charts
+from headwater.bench.plots import Panel, charts, check_drawing
 from headwater.errors import InputError
 
 Value: TypeAlias = str | int | float | bool | None
@@ -76,6 +77,19 @@ class Experiment:
     """What the full form does beyond the quick one."""
 
 
+def ready(folder: Path) -> None:
+    """See that pictures can be drawn and a folder be written: before what takes long."""
+    check_drawing()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written: {error.strerror}.", "Name a folder that can."
+        ) from None
+
+
 def write(folder: Path, experiment: Experiment, size: Size, figures: Sequence[Figure]) -> None:
     """`NAME.json` with everything that was found, and `NAME.svg` with the charts."""
     data = {
@@ -84,14 +98,9 @@ def write(folder: Path, experiment: Experiment, size: Size, figures: Sequence[Fi
         "seed": size.seed,
         "figures": [_as_json(figure) for figure in figures],
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(data, ensure_ascii=False, indent=1)
-        (folder / f"{experiment.name}.json").write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written: {error.strerror}.", "Name a folder that can."
-        ) from None
+    ready(folder)
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    (folder / f"{experiment.name}.json").write_text(f"{text}\n", encoding="utf-8")
     panels = [panel for figure in figures for panel in figure.panels]
     charts(folder / f"{experiment.name}.svg", experiment.paper, panels)
 
