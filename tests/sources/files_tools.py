@@ -75,7 +75,7 @@ class Follower:
                 self.monitor = self.source.open_monitor(self.position)
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 600
         while not ready():
             assert time.monotonic() < until, self.told
             self.look(0.05)

@@ -6,7 +6,7 @@ that was taken last, and what each was that was taken, so that one that changes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,8 +51,8 @@ def units_note(known: Standing) -> Any:
     return known.notes.get("units") or {"last": "", "taken": {}}
 
 
-def with_units_note(known: Standing, last: str, taken: Mapping[str, Json]) -> Standing:
-    return replace(known, notes={**known.notes, "units": {"last": last, "taken": dict(taken)}})
+def with_units_note(known: Standing, last: str, taken: dict[str, Json]) -> Standing:
+    return replace(known, notes={**known.notes, "units": {"last": last, "taken": taken}})
 
 
 def appended(
@@ -62,10 +62,8 @@ def appended(
     return replace(standing, steps=(*standing.steps, step))
 
 
-def rebased(before: Standing, found: Standing, relations: Collection[str]) -> Standing:
-    """What was found as a part of the base, since nobody was to see steps there."""
-    data = dict(before.base.data)
-    for name in relations:
-        base, parts = pieces(found, name)
-        data[name] = {"base": base, "parts": [*parts]}
+def rebased(before: Standing, found: Standing, states: Mapping[str, Json]) -> Standing:
+    """What was found, with the state of some relations there as a part of the base, since nobody
+    was to see steps there."""
+    data = {**before.base.data, **states}
     return replace(before, base=replace(before.base, data=data), notes=found.notes)

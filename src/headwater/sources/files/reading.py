@@ -36,6 +36,8 @@ from headwater.sources.stepwise.journal import Standing, Step
 from headwater.storage.location import Location
 
 _MOST_PARTS = 32
+_REWRITTEN = 4
+"""All rows are written again when a part as large has come and gone since."""
 _MOST_REFUSED = 64
 _T = TypeVar("_T")
 
@@ -199,23 +201,35 @@ class FileRows:
         base, parts = pieces(standing, relation.short_name)
         plain = (self._kept.get(base),) if base else ()
         schema, _ = self._columns.schema(relation.short_name, standing)
-        net = self._kept.net(relation.short_name, schema, parts)
-        return Contents(plain, (net,) if net is not None and net.num_rows else ())
+        return Contents(plain, self._kept.nets(relation.short_name, schema, parts))
 
     def forget(self, known: Standing, upto: int) -> Standing:
         """The base is moved on; what came and went since is put together when it is much."""
         at = known.upto(upto)
-        data: dict[str, Json] = {}
-        for name in known.relations:
-            base, parts = pieces(at, name)
-            if len(parts) > _MOST_PARTS:
-                base, parts = self._put_together(at, name), []
-            data[name] = {"base": base, "parts": [*parts]}
+        data: dict[str, Json] = {name: self.state(at, name) for name in known.relations}
         return replace(known, base=Step(upto, data), steps=known.after(upto))
 
-    def _put_together(self, at: Standing, name: str) -> str:
-        relation = self._columns.kept(at, name)
-        contents = self.contents(at, relation)
+    def state(self, at: Standing, name: str) -> Json:
+        """What a relation's rows are in; many files, or steps, are put together: all of them where
+        what came and went is much, else what came and went."""
+        base, parts = pieces(at, name)
+        if len(parts) > _MOST_PARTS:
+            relation = self._columns.kept(at, name)
+            contents = self.contents(at, relation)
+            signed = sum(table.num_rows for table in contents.signed)
+            if _REWRITTEN * signed < sum(table.num_rows for table in contents.plain):
+                parts = [self._kept.put_rows(net)] if (net := self._net(relation, contents)) else []
+            else:
+                base, parts = self._put_together(relation, contents), []
+        return {"base": base, "parts": [*parts]}
+
+    def _net(self, relation: Relation, contents: Contents) -> Rows:
+        """What came and went, together."""
+        names = [*relation.schema.names, COUNT]
+        parts = [Columns(relation.schema, table.select(names)) for table in contents.signed]
+        return Rows.sum(relation.schema, parts)
+
+    def _put_together(self, relation: Relation, contents: Contents) -> str:
         nothing = contents.plain[0].slice(0, 0) if contents.plain else None
         new = nothing if nothing is not None else together([], relation.schema)
         rows = difference(relation.schema, new, contents.plain, contents.signed).scaled(-1)

@@ -96,8 +96,7 @@ class FileStates:
         if self._options.complete == "still":  # it is still if it is so twice
             self._units.complete(list(relations), None)
             time.sleep(self._options.still_s)
-        found = self._units.begun(standing, relations, is_first=is_first)
-        return rebased(standing, found, relations)
+        return self._units.begun(standing, relations, is_first=is_first)
 
     def _begun_now(self, standing: Standing, relations: Collection[str]) -> Standing:
         """With what is in the files now, once they are complete."""
@@ -105,7 +104,8 @@ class FileStates:
         for _ in range(_TRIES):
             found = self._current.taken(found or standing, list(relations))
             if found is not None and all(found.notes["relations"][n]["mark"] for n in relations):  # type: ignore[index, call-overload]
-                begun = rebased(standing, found, relations)
+                states = {name: self._rows.state(found, name) for name in relations}
+                begun = rebased(standing, found, states)
                 if "marker" in standing.notes:  # the others have yet to be read with the new one
                     notes = {**begun.notes, "marker": standing.notes["marker"]}
                     return replace(begun, notes=notes)

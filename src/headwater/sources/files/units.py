@@ -17,7 +17,7 @@ from headwater.errors import LostConnectionError
 from headwater.protocol.transactions import Tag
 from headwater.sources.files.completeness import Completeness
 from headwater.sources.files.layouts import Found, Unit, mark_now, mark_of, number_in, units_in
-from headwater.sources.files.notes import appended, units_note, with_units_note
+from headwater.sources.files.notes import appended, rebased, units_note, with_units_note
 from headwater.sources.files.options import FilesOptions
 from headwater.sources.files.reading import FileRows
 from headwater.sources.stepwise.journal import Standing
@@ -76,7 +76,8 @@ class Units:
             standing, last = found, unit.name
         if standing is known:
             self._check_order([unit for unit in units if unit.name > last])
-        return standing
+            return known
+        return self._without_gone(standing)
 
     def _next(self, known: Standing, units: Sequence[Unit]) -> list[Unit]:
         """What is behind the last that was taken; and that again, if it is another snapshot now."""
@@ -198,14 +199,20 @@ class Units:
         return self._rows.digest(file) if known is None else known
 
     def _with_taken(self, known: Standing, name: str, noted: Mapping[str, Json]) -> Standing:
-        """With one more that was taken; of those that are gone only the newest are known."""
-        taken = {**units_note(known)["taken"], name: dict(noted)}
-        if len(taken) > 2 * _GONE_KNOWN:
-            there = set(self._folder.names())
-            gone = [each for each in sorted(taken) if each not in there]
-            for each in gone[:-_GONE_KNOWN]:
-                del taken[each]
-        return with_units_note(known, name, taken)
+        return with_units_note(known, name, {**units_note(known)["taken"], name: dict(noted)})
+
+    def _without_gone(self, known: Standing) -> Standing:
+        """Of those that were taken and are gone only the newest are known."""
+        note = units_note(known)
+        if len(note["taken"]) <= 2 * _GONE_KNOWN:
+            return known
+        there = set(self._folder.names())
+        gone = [each for each in sorted(note["taken"]) if each not in there]
+        if len(gone) <= _GONE_KNOWN:
+            return known
+        old = {*gone[:-_GONE_KNOWN]}
+        taken = {each: noted for each, noted in note["taken"].items() if each not in old}
+        return with_units_note(known, note["last"], taken)
 
     def _check_number(self, known: Standing, unit: Unit) -> None:
         last = units_note(known)["last"]
@@ -237,14 +244,20 @@ class Units:
             earlier: dict[str, Json] = {unit.name: None for unit in units[:-1]}
             begun = with_units_note(begun, units[-1].name, earlier)
             units = units[-1:]
-        for unit in units:
+        for number, unit in enumerate(units, 1):
             found = self.taken(begun, unit, names, checked=is_first)
             if found is None:
                 break
             begun = found
+            if number % _AT_ONCE == 0:
+                begun = self._rebased(standing, begun, names)
+        begun = self._without_gone(self._rebased(standing, begun, names))
         if is_first:
             return begun
         return replace(begun, notes={**begun.notes, "units": _both(standing, begun)})
+
+    def _rebased(self, before: Standing, found: Standing, names: Sequence[str]) -> Standing:
+        return rebased(before, found, {name: self._rows.state(found, name) for name in names})
 
 
 def _key(unit: Unit, file: Found) -> str:
