@@ -25,9 +25,9 @@ WHEEL := $(VENV)/.wheel-installed
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE := 3.35.0
 
-# Test processes that run side by side: one more than most machines that test have cores, since many
+# Test processes that run side by side: two more than most machines that test have cores, since many
 # tests wait. Who is done takes over from the others.
-JOBS ?= 3
+JOBS ?= 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 
 # What the wheel is made of. Folders are listed too, so that a removed file is noticed.
@@ -88,14 +88,13 @@ yarn: ## have a small YARN for the stress tests, from Maven: Hadoop's own
 
 .PHONY: bench
 bench: setup ## run every measurement
-	@for name in explore parallel messages eca rings backlog channels reading; do $(BIN)/headwater bench $$name; done
+	@for name in explore papers backlog channels reading; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation
+	@for name in eca strobe; do $(BIN)/headwater bench papers $$name --full --into docs/papers >/dev/null; done
 	$(BIN)/python docs/generate.py
-	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
 	$(BIN)/headwater lab spectrum --plot docs/img/spectrum.svg >/dev/null
-	$(BIN)/headwater bench rings --plot docs/img/rings.svg >/dev/null
 	$(BIN)/python docs/picture.py
 
 .PHONY: lock

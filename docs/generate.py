@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,8 +30,11 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, show
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.bench.comparison import comparable, compare
-from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
+from headwater.bench.papers.command import EXPERIMENTS
+from headwater.bench.papers.frame import cells
+from headwater.check.explain import explain
 from headwater.lab.library import example, example_names
+from headwater.lab.mistakes import MISTAKES, Examined, examine, shortest
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import (
     Cell,
@@ -45,6 +48,7 @@ from headwater.project.choice import resolve, usable
 from headwater.project.setting_values import parse_duration, parse_every
 from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVELS
+from headwater.protocol.trace import show_trace
 from headwater.sources.kinds import KINDS
 from headwater.sources.mariadb.meanings import TABLE as MARIADB_TYPES
 from headwater.sources.postgres.meanings import KNOWN, Known
@@ -204,35 +208,68 @@ def messages() -> str:
     )
 
 
-def rings_latency() -> str:
-    return table(
-        ["protocol", "n", "one update", "visits", "paper", "all at once", "visits", "paper"],
-        (
-            [
-                f"`{found.algorithm}`",
-                str(items),
-                str(found.one),
-                str(found.one_visits),
-                str(found.one_paper),
-                str(found.all),
-                str(found.all_visits),
-                str(found.all_paper),
-            ]
-            for items in (2, 4, 8)
-            for found in (measure_latency(name, items) for name in PROTOCOLS)
-        ),
+def paper(name: str) -> str:
+    """A paper's figures, as they were found by the last run that was written to docs/papers."""
+    data = json.loads((DOCS / "papers" / f"{name}.json").read_text(encoding="utf-8"))
+    return "\n".join(_figure(figure) for figure in data["figures"])
+
+
+_FOLDED = 12
+"""From so many rows on a table is folded away."""
+
+
+def _figure(figure: Mapping[str, Any]) -> str:
+    shown = table(list(figure["columns"]), cells(figure["columns"], figure["records"]))
+    if len(figure["records"]) >= _FOLDED:
+        shown = (
+            f"<details><summary>{len(figure['records'])} rows</summary>\n\n{shown}\n</details>\n"
+        )
+    return (
+        f"**{figure['name']}: {figure['title']}**\n\n"
+        f"Published: {figure['claim']}\n\nFound: {figure['found']}\n\n{shown}"
     )
 
 
-def rings_traffic() -> str:
-    sizes = (2, 3, 4, 6)
-    rows = []
-    for name in COMPARED:
-        found = [measure_traffic(name, items) for items in sizes]
-        messages = [f"{f.quiet_messages:.1f} / {f.busy_messages:.1f}" for f in found]
-        carried = [f"{f.quiet_bytes:,.0f} / {f.busy_bytes:,.0f}" for f in found]
-        rows += [[f"`{name}`", "messages", *messages], ["", "bytes", *carried]]
-    return table(["algorithm", "per update", *(f"n = {size}" for size in sizes)], rows)
+def mistakes() -> str:
+    """Every mistake with its smallest run, and what both forms reach over all schedules."""
+    found = [examine(mistake) for mistake in MISTAKES.values()]
+    rows = (
+        [
+            f"[{each.mistake.paper}, {each.mistake.where}](#{each.mistake.name})",
+            str(each.printed.level),
+            str(each.repaired.level),
+            f"{each.printed.schedules:,} / {each.repaired.schedules:,}",
+        ]
+        for each in found
+    )
+    listed = table(["where", "as printed", "repaired", "schedules"], rows)
+    return f"{listed}\n" + "\n".join(_mistake(each) for each in found)
+
+
+def _mistake(found: Examined) -> str:
+    mistake = found.mistake
+    data = mistake.scenario.data
+    relations = "; ".join(
+        f"`{name}({', '.join(columns)})` at {source}: {rows}"
+        for name, source, columns, rows in _relations(data)
+    )
+    steps = "\n".join(show_trace(shortest(found).trace))
+    algorithm, settings = mistake.repaired
+    told = "".join(f" --set {name}={value}" for name, value in settings.items())
+    return (
+        f"### {mistake.name}\n\n**{mistake.paper}, {mistake.where}.** {mistake.wrong}\n\n"
+        f"The smallest case: {relations}; the view `{data['view']}`.\n\n```\n{steps}\n```\n\n"
+        f"{explain(mistake.scenario.history, shortest(found).verdict)}\n\n"
+        f"**What holds.** {mistake.holds} The lowest level over all schedules of this case "
+        f"({found.repaired.schedules:,}) is {found.repaired.level} with `{algorithm}{told}`, and "
+        f"{found.printed.level} as printed: `headwater lab mistakes {mistake.name}`.\n"
+    )
+
+
+def _relations(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str], str]]:
+    for name, described in data["relations"].items():
+        rows = ", ".join(map(str, described["rows"])) or "empty"
+        yield name, described["source"], list(described["columns"]), rows
 
 
 def settings(model: type[BaseModel]) -> str:
@@ -555,6 +592,8 @@ QUICK: dict[str, Callable[[], str]] = {
     "others-refused": others_refused,
     "sqlite-types": sqlite_types,
     "mariadb-types": mariadb_types,
+    "mistakes": mistakes,
+    **{f"papers-{name}": partial(paper, name) for name in EXPERIMENTS},
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()
@@ -566,8 +605,6 @@ ALL: dict[str, Callable[[], str]] = {
     "left-open": left_open,
     "on-databases": on_databases,
     "messages": messages,
-    "rings-latency": rings_latency,
-    "rings-traffic": rings_traffic,
 }
 
 

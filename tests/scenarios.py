@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from headwater.algebra.values import Json
 from headwater.check.history import History
 from headwater.lab.files import load_objects
 from headwater.lab.scenario import Scenario, scenario_from_json
+
+COUNTEREXAMPLES = Path(str(resources.files("headwater.lab") / "counterexamples"))
 
 
 def counters(*transactions: str, shown: str = "", sources: str = "xy") -> Scenario:

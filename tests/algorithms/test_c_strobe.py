@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, cast
 
@@ -24,15 +23,14 @@ from headwater.lab.run import Run, run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import Chooser, parse_schedule, replayed, seeded
 from headwater.lab.simulate import scenario_kind, simulate
+from headwater.lab.weakened.c_strobe import WEAKENED, GroupedByRelation
 from headwater.lab.world import Move, Simulation
 from headwater.protocol.effects import Apply
 from headwater.protocol.trace import Sent, Showed
-from tests.algorithms.weakened_c_strobe import WEAKENED, GroupedByRelation
-from tests.scenarios import load_scenarios
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(2000) if STRESS else range(300)
-COUNTEREXAMPLES = Path(__file__).parent.parent / "counterexamples"
 
 
 def random_scenario(seed: int, kind: str, transactions: int = 4) -> Scenario:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from headwater.algebra.views import View
 from headwater.algorithms.eca import State
 from headwater.algorithms.registry import algorithm, make_manager
-from headwater.bench.eca_costs import count_costs
 from headwater.check.levels import Level
 from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
@@ -23,21 +21,20 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed, seeded
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Simulation
-from headwater.protocol.effects import apply_actions
-from headwater.protocol.managers import ViewManager
-from headwater.protocol.trace import Trace
-from tests.algorithms.weakened_eca import (
+from headwater.lab.weakened.eca import (
     CompensatesByParts,
     ForgetsDeletions,
     InstallsEarly,
     WithoutCompensation,
 )
-from tests.scenarios import load_scenarios
+from headwater.lab.world import Simulation
+from headwater.protocol.effects import apply_actions
+from headwater.protocol.managers import ViewManager
+from headwater.protocol.trace import Trace
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(1500) if STRESS else range(300)
-COUNTEREXAMPLES = Path(__file__).parent.parent / "counterexamples"
 
 
 def random_scenario(seed: int, keys: bool | None = None) -> Scenario:
@@ -220,26 +217,6 @@ def test_eca_key_as_printed_is_caught_by_its_counterexample() -> None:
     done = run(Simulation(scenario, printed), schedule)
     assert done.verdict.level < Level.STRONG
     assert explore(simulate(scenario, "eca-key")).level >= Level.STRONG
-
-
-# Costs
-
-
-def test_messages_are_those_of_the_papers_formulas() -> None:
-    for costs in count_costs(6):
-        assert costs.messages == costs.messages_formula
-
-
-def test_bytes_are_near_the_papers_formulas_for_few_updates() -> None:
-    """Example 6 has three updates; the data is random, so half of the rows on average."""
-    for costs in count_costs(3):
-        assert 0.7 < costs.size_by_term / costs.size_formula < 1.3, costs
-
-
-def test_compensation_costs_terms_and_not_messages() -> None:
-    found = {costs.way: costs for costs in count_costs(6)}
-    assert found["ECA worst"].terms > found["ECA best"].terms
-    assert found["ECA worst"].messages == found["ECA best"].messages
 
 
 def test_registered_managers_are_the_ones_tested() -> None:

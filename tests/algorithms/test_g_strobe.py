@@ -15,8 +15,8 @@ from headwater.lab.library import example, example_names
 from headwater.lab.reports import NUMBERED
 from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.simulate import scenario_kind, simulate
+from headwater.lab.weakened.strobe import NumbersUpdatesOnly
 from headwater.lab.world import Simulation
-from tests.algorithms.weakened_strobe import NumbersUpdatesOnly
 
 SEEDS = range(1000) if os.environ.get("HEADWATER_STRESS") == "1" else range(150)
 GLOBAL = [name for name in example_names() if scenario_kind(example(name)) == "global"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +30,9 @@ from headwater.protocol.effects import Ask, Effect
 from headwater.protocol.events import AnswerArrived, Event
 from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import Need, ViewManager
+from tests.scenarios import COUNTEREXAMPLES
 
-COUNTEREXAMPLE = Path(__file__).parent.parent / "counterexamples" / "group-members-apart.json"
+COUNTEREXAMPLE = COUNTEREXAMPLES / "group-members-apart.json"
 GROUPS = {
     "a table and a join": {
         "a": "SELECT A1, B1 FROM r1",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -23,11 +22,10 @@ from headwater.lab.schedules import Chooser, replayed
 from headwater.lab.world import Move
 from headwater.protocol.effects import Effect
 from headwater.protocol.events import AnswerArrived, Event, MessageArrived
-from tests.scenarios import counters, load_scenarios
+from tests.scenarios import COUNTEREXAMPLES, counters, load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 PROTOCOLS = ("rings", "rings-star")
-KEPT = Path(__file__).parent.parent / "counterexamples"
 
 
 class WithoutEpochs(Hosted):
@@ -131,7 +129,7 @@ WEAKENED: dict[str, Callable[[Scenario], Lives]] = {
 
 
 def kept(name: str) -> Scenario:
-    (scenario,) = load_scenarios(KEPT / f"{name}.json")
+    (scenario,) = load_scenarios(COUNTEREXAMPLES / f"{name}.json")
     return scenario
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,15 +20,14 @@ from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.schedules import parse_schedule, replayed, seeded
 from headwater.lab.simulate import simulate
 from headwater.lab.virtual_time import run_timed
+from headwater.lab.weakened.strobe import LooksIntoTheViewAsItWas
 from headwater.lab.world import Simulation, Step
 from headwater.protocol.effects import Action, AddNew, Apply, KeyDelete
 from headwater.protocol.trace import Trace
-from tests.algorithms.weakened_strobe import LooksIntoTheViewAsItWas
-from tests.scenarios import load_scenarios
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(250) if STRESS else range(40)
-COUNTEREXAMPLES = Path(__file__).parent.parent / "counterexamples"
 OPTIONS = [
     {"order": "least"},
     {"local": "on"},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from headwater.algebra.evaluate import evaluate_term
@@ -20,15 +18,13 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
+from headwater.lab.weakened.pvm import REPAIRED, WEAKENED, CleansUpTooEarly
 from headwater.lab.world import Simulation, World
-from tests.algorithms.weakened import REPAIRED, WEAKENED, CleansUpTooEarly
-from tests.scenarios import load_scenarios
-
-FOLDER = Path(__file__).parent.parent / "counterexamples"
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 
 def kept(name: str) -> Scenario:
-    (scenario,) = load_scenarios(FOLDER / f"{name}.json")
+    (scenario,) = load_scenarios(COUNTEREXAMPLES / f"{name}.json")
     return scenario
 
 

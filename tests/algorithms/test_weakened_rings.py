@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from headwater.check.levels import Level
@@ -12,14 +10,12 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
-from tests.algorithms.weakened_rings import ANNOUNCED, WEAKENED
-from tests.scenarios import load_scenarios
-
-FOLDER = Path(__file__).parent.parent / "counterexamples"
+from headwater.lab.weakened.rings import ANNOUNCED, WEAKENED
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 
 def kept(name: str) -> Scenario:
-    (scenario,) = load_scenarios(FOLDER / f"{name}.json")
+    (scenario,) = load_scenarios(COUNTEREXAMPLES / f"{name}.json")
     return scenario
 
 

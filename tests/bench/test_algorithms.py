@@ -11,6 +11,7 @@ from headwater.bench.algorithms.comparing import CHOSEN, Comparison, Entry, comp
 from headwater.bench.algorithms.measure import Measured
 from headwater.bench.algorithms.workload import WORKLOADS, Changes, Templates, Workload
 from headwater.check.levels import Level
+from headwater.errors import InputError
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda each: each.name)
@@ -38,6 +39,17 @@ def test_the_chosen_one_is_compared_with_all_that_could_have_been_chosen(
     assert "posse (policy = concurrent)" in names
 
 
+def test_some_algorithms_are_measured_beside_the_chosen_one() -> None:
+    listed = command._entries(WORKLOADS[:2], Level.STRONG, ["eca", "sweep (order = least)"])
+    names = [[entry.name for entry in found] for found in listed.values()]
+    assert names == [["eca", "sweep (order = least)", CHOSEN], ["sweep (order = least)", CHOSEN]]
+
+
+def test_an_algorithm_that_does_not_maintain_the_workloads_is_named() -> None:
+    with pytest.raises(InputError, match=r"'ecca' does not maintain.*There are: .*eca"):
+        command._entries(WORKLOADS, Level.STRONG, ["ecca"])
+
+
 def test_the_chosen_one_is_compared_with_the_best_that_the_best_that_keeps_the_level() -> None:
     found = Comparison(WORKLOADS[0], Level.STRONG)
     measured = {"sweep": 1.0, "lca": 0.5, "copies": 0.7, "strobe": 0.1, CHOSEN: 1.5}
@@ -60,7 +72,10 @@ def test_the_average_leaves_out_what_the_machine_did() -> None:
 def test_a_workload_is_measured(tmp_path: Path) -> None:
     templates = Templates(tmp_path)
     try:
-        found = compare(templates, WORKLOADS[1], Level.STRONG, [0], [1], 0.0, lambda text: None)
+        listed = entries(WORKLOADS[1], Level.STRONG)
+        found = compare(
+            templates, WORKLOADS[1], Level.STRONG, listed, [0], [1], 0.0, lambda text: None
+        )
     finally:
         templates.stop()
     assert found.found["sweep"].messages == 4

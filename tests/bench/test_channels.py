@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.bench.channels import DATABASES, as_json, measure
+from headwater.bench.channel_databases import DATABASES
+from headwater.bench.channels import as_json, measure
 from tests.sources.mariadb_harness import needs_mariadb
 
 

@@ -13,6 +13,7 @@ from headwater.bench.freshness.command import where_lines_meet
 PROGRAM = Path(sys.executable).parent / "tpchgen-cli"
 
 
+@pytest.mark.stress  # a minute and a half
 @pytest.mark.skipif(
     not PROGRAM.exists() and shutil.which("tpchgen-cli") is None, reason="tpchgen-cli is missing"
 )

@@ -172,6 +172,8 @@ def canonical(value: Any, kind: str) -> Value:
             return date.fromisoformat(value) if isinstance(value, str) else value
         case "timestamp" | "timestamp_tz":
             moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-            return moment.astimezone(UTC) if kind == "timestamp_tz" else moment
+            if kind == "timestamp_tz":  # sessions that give none are in UTC
+                return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+            return moment
         case _:
             return value  # type: ignore[no-any-return]

@@ -27,7 +27,7 @@ def expected(view: View, databases: Mapping[str, Database]) -> Bag:
         rows = database.rows(table, names)
         contents[source, name] = [dict(zip(names, row, strict=True)) for row in rows]
     found = view.evaluate(contents)
-    if len(view.sources) == 1 and not any(c.declared == LOOSE for c in view.all_columns()):
+    if len(view.sources) == 1 and not any(c.declared in LOOSE for c in view.all_columns()):
         (source,) = view.sources
         kinds = [place.column.kind for place in view.parts[0].outputs]
         asked = databases[source].select(view.query())

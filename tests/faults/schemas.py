@@ -19,47 +19,58 @@ Value: TypeAlias = bool | int | float | str | bytes | Decimal | date | datetime 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type as both databases declare it, and the values that rows have of it."""
+    """A type as each database declares it, and the values that rows have of it."""
 
     name: str
     sqlite: tuple[str, ...]
     postgres: tuple[str, ...]
+    mariadb: tuple[str, ...]
     values: tuple[Value, ...]
 
 
 FEW_KEYS, MANY_KEYS = 8, 60
-LOOSE = "TEXT COLLATE NOCASE"
-"""Its database takes more texts for equal than Headwater does."""
+LOOSE = ("TEXT COLLATE NOCASE", "varchar(20) COLLATE utf8mb4_general_ci")
+"""Their database takes more texts for equal than Headwater does."""
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("int", ("INTEGER", "BIGINT"), ("bigint", "integer"), (0, 1, 2, 3, 4, 5)),
+        Kind(
+            "int",
+            ("INTEGER", "BIGINT"),
+            ("bigint", "integer"),
+            ("bigint", "int"),
+            (0, 1, 2, 3, 4, 5),
+        ),
         Kind(
             "text",
-            ("TEXT", "VARCHAR(20)", LOOSE),
+            ("TEXT", "VARCHAR(20)", LOOSE[0]),
             ("text", "varchar(20)", "char(6)"),
+            ("varchar(20) COLLATE utf8mb4_nopad_bin", LOOSE[1]),
             ("", "a", "A", "b", "ä", "x'y", 'q"t'),
         ),
-        Kind("bool", ("BOOLEAN",), ("boolean",), (True, False)),
+        Kind("bool", ("BOOLEAN",), ("boolean",), ("boolean",), (True, False)),
         Kind(
             "decimal",
             ("DECIMAL(10,2)",),
             ("numeric(10,2)",),
+            ("decimal(10,2)",),
             (Decimal("0.10"), Decimal("-2.50"), Decimal("7.00")),
         ),
-        Kind("float", ("REAL",), ("double precision", "real"), (0.5, -2.25, 1024.0)),
-        Kind("bytes", ("BLOB",), ("bytea",), (b"", b"\x00\xff")),
-        Kind("date", ("DATE",), ("date",), (date(2024, 2, 29), date(1899, 12, 31))),
+        Kind("float", ("REAL",), ("double precision", "real"), ("double",), (0.5, -2.25, 1024.0)),
+        Kind("bytes", ("BLOB",), ("bytea",), ("varbinary(20)",), (b"", b"\x00\xff")),
+        Kind("date", ("DATE",), ("date",), ("date",), (date(2024, 2, 29), date(1899, 12, 31))),
         Kind(
             "timestamp",
             ("TIMESTAMP",),
             ("timestamp",),
+            ("datetime(6)",),
             (datetime(2024, 5, 1, 12, 30), datetime(1969, 12, 31, 23, 59, 59, 5)),
         ),
         Kind(
             "timestamp_tz",
             ("TIMESTAMPTZ",),
             ("timestamptz",),
+            ("timestamp(6) NULL",),
             (datetime(2024, 5, 1, 12, 30, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)),
         ),
     )
@@ -176,10 +187,12 @@ def _random_table(random: Random, name: str, schema: Schema, dialect: str) -> Ta
         unique = (random.choice(names[1:]),)
     options = " WITHOUT ROWID" if dialect == "sqlite" and key and random.random() < 0.2 else ""
     table = Table(name, tuple(columns), key, unique, (), options)
-    return replace(table, references=_random_references(random, table, schema))
+    return replace(table, references=_random_references(random, table, schema, dialect))
 
 
-def _random_references(random: Random, table: Table, schema: Schema) -> tuple[Reference, ...]:
+def _random_references(
+    random: Random, table: Table, schema: Schema, dialect: str
+) -> tuple[Reference, ...]:
     """To itself, or to a table that is there already."""
     targets = [t for t in (*schema.tables.values(), table) if len(t.key) == 1]
     free = [c for c in table.columns if c.name not in table.key and c.kind == "int" and c.nullable]
@@ -191,6 +204,8 @@ def _random_references(random: Random, table: Table, schema: Schema) -> tuple[Re
     if not free:
         return ()
     action = random.choice(["CASCADE", "CASCADE", "SET NULL", "NO ACTION"])
+    if dialect == "mariadb":
+        action = "NO ACTION"  # others change rows there without logging it, and are refused
     return (Reference(free[0].name, target.name, target.key[0], action),)
 
 
@@ -207,6 +222,10 @@ def _random_trigger(random: Random, table: Table, schema: Schema, dialect: str) 
         change = f"DELETE FROM {target} WHERE {first} = 3"
     when = random.choice(["AFTER INSERT", "BEFORE INSERT", "AFTER DELETE", "AFTER UPDATE"])
     name = quoted(f"own trigger {len(schema.triggers)}")
+    if dialect == "mariadb":
+        if other is table:
+            return []  # which it does not allow
+        return [f"CREATE TRIGGER {name} {when} ON {quoted(table.name)} FOR EACH ROW {change}"]
     if dialect == "sqlite":
         return [f"CREATE TRIGGER {name} {when} ON {quoted(table.name)} BEGIN {change}; END"]
     result = "OLD" if when.endswith("DELETE") else "NEW"

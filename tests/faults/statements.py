@@ -74,6 +74,8 @@ def _replace(random: Random, table: Table, dialect: str) -> Statement:
             where, found = _condition(random, table)
             return Statement(f"{text} WHERE {where}", (value, *found))
         return Statement("INSERT OR REPLACE" + plain.text.removeprefix("INSERT"), plain.values)
+    if dialect == "mariadb":
+        return Statement("REPLACE" + plain.text.removeprefix("INSERT"), plain.values)
     if not table.key:
         return Statement(plain.text + " ON CONFLICT DO NOTHING", plain.values)
     row = plain.values[: len(table.columns)]
@@ -123,7 +125,7 @@ def many_rows(random: Random, table: Table, dialect: str) -> Statement:
         elif column.name in table.unique:
             chosen.append("NULL")
         else:
-            chosen.append("?" if dialect == "sqlite" else f"CAST(? AS {column.declared})")
+            chosen.append(f"CAST(? AS {column.declared})" if dialect == "postgres" else "?")
             values.append(random_value(random, column))
     columns = ", ".join(chosen)
     last = first + MANY - 1
@@ -131,6 +133,8 @@ def many_rows(random: Random, table: Table, dialect: str) -> Statement:
     if dialect == "sqlite":
         numbers = f"SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {last}"
         lead, series = f"WITH RECURSIVE s(n) AS ({numbers}) ", "s"
+    elif dialect == "mariadb":
+        series = f"(SELECT seq AS n FROM seq_{first}_to_{last}) AS s"
     text = (
         f"{lead}INSERT INTO {quoted(table.name)} ({_names(table)}) SELECT {columns} FROM {series}"
     )

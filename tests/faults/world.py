@@ -14,10 +14,12 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from headwater.embedded.mariadb import is_installed
 from headwater.embedded.postgres import PostgresServer
 from headwater.warehouse.warehouse import Warehouse
 from tests.faults.commands import FaultError, Outcome, headwater
 from tests.faults.databases import Database
+from tests.faults.mariadb_database import MariadbDatabase, own_mariadb
 from tests.faults.oracle import Bag, difference, expected
 from tests.faults.postgres_database import PostgresDatabase, WholePostgresDatabase, own_server
 from tests.faults.schemas import Schema, random_schema
@@ -26,7 +28,7 @@ from tests.faults.statements import first_rows
 from tests.faults.tally import Tally
 from tests.faults.views import LEVELS, View, random_view
 
-KINDS = ("sqlite", "postgres by log", "postgres by triggers")
+KINDS = ("sqlite", "postgres by log", "postgres by triggers", "mariadb")
 _REMEDY = re.compile(r"headwater (reload|repair|setup|teardown|drop) ([A-Za-z]\w*)")
 _ATTEMPTS = 8
 
@@ -61,7 +63,9 @@ class World:
     def make(
         cls, folder: Path, random: Random, server: Callable[[], PostgresServer], tally: Tally
     ) -> World:
-        chosen = random.choices(KINDS, (4, 3, 3), k=random.choice([1, 1, 2]))
+        chosen = random.choices(KINDS, (4, 3, 3, 3), k=random.choice([1, 1, 2]))
+        if not is_installed() or chosen.count("mariadb") > 1:  # a server for each is too many
+            chosen = [kind if kind != "mariadb" else "sqlite" for kind in chosen]
         databases: dict[str, Database] = {}
         for source, kind in zip(("one", "two"), chosen, strict=False):
             databases[source] = _database(random, source, kind, folder, server, len(chosen) == 1)
@@ -246,6 +250,9 @@ def _database(
             f"recursive_triggers = {random.choice([0, 0, 1])}",
         ]
         return SqliteDatabase(source, schema, folder, pragmas, random.random() < 0.5)
+    if kind == "mariadb":
+        schema = random_schema(random, "mariadb")
+        return MariadbDatabase(source, schema, own_mariadb(), random.choice(["status", "lock"]))
     schema = random_schema(random, "postgres")
     by_triggers = kind.endswith("triggers")
     if alone and random.random() < 0.15:

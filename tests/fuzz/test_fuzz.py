@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz import harness
 
 ROOT = Path(__file__).parents[2]
-FEW = 200
+FEW = 100
 MANY = {
     "share": 20_000,
     "scenario": 20_000,

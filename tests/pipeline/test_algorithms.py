@@ -33,7 +33,7 @@ def check(shop: Orders) -> None:
 
 
 @pytest.mark.parametrize(
-    "transactions", [25, pytest.param(1000, marks=pytest.mark.stress, id="many")]
+    "transactions", [12, pytest.param(1000, marks=pytest.mark.stress, id="many")]
 )
 def test_every_algorithm_keeps_its_level_beside_writers(
     tmp_path: Path, server: PostgresServer, transactions: int

@@ -230,6 +230,11 @@ def test_a_node_that_another_process_keeps_locked_is_told_and_keeps_nobody_waiti
         wait_until(lambda: runner.describe()["share"]["trouble"] is None)
 
 
+def why(runner: Runner, view: str) -> str:
+    """Why a view is not published, as the runner has found last."""
+    return runner.describe()["views"][view].get("published", {}).get("why") or ""
+
+
 def test_a_view_that_cannot_be_published_is_told_with_the_remedy_and_the_others_are(
     tmp_path: Path,
 ) -> None:
@@ -239,8 +244,7 @@ def test_a_view_that_cannot_be_published_is_told_with_the_remedy_and_the_others_
     peer = follower(tmp_path / "peer", small, "names")
     small.write("crm", "UPDATE customers SET name = 'Eve'")
     with supervised(Runner(small.project, no_spark, anew=["amounts"])) as runner:
-        wait_until(lambda: "published" in runner.describe()["views"]["amounts"])
-        wait_until(lambda: bool(runner.describe()["views"]["amounts"]["published"]["why"]))
+        wait_until(lambda: "publish into a new catalog" in why(runner, "amounts"))
         wait_until(lambda: len(small.rows("names")) == 1 and follows(peer, small, "names"))
     told = "\n".join(troubles(describe(small.project)))
     assert "amounts is not published: " in told
@@ -307,3 +311,21 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_out(tmp_path: Path
     assert all(follows(peer, small, view) for view in ("amounts", "joined"))
     assert len(peer.query("amounts").rows) == number - 1
     assert read_owed(node(small).catalog.store) == []
+
+
+def test_the_runner_says_how_new_what_it_publishes_is(tmp_path: Path) -> None:
+    """So that a peer can ask for a freshness, and nobody types 'share publish --refresh'."""
+    small = shared(tmp_path / "p", amounts=AMOUNTS)
+    with publishing_runner(small) as runner:
+        wait_until(lambda: is_published(small, "amounts"))
+        peer = follower(tmp_path / "peer", small, "amounts")
+        for number in (3, 4):
+            asked = time.time()
+            insert(small, number)
+            wait_until(lambda at=asked: (runner.describe()["share"]["as_of"] or 0) > at)  # type: ignore[misc]
+            meet(peer, small)
+            found = peer.query("amounts", fresh_s=time.time() - asked)
+            assert len(found.rows) == number
+        assert "all that the sources had committed at" in "\n".join(
+            publishing(describe(small.project))
+        )

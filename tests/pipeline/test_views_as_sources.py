@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from headwater import Project
 from headwater.pipeline.runner import Runner
+from headwater.project.inspection import inspect
 from headwater.warehouse.warehouse import Warehouse
 from tests.pipeline.world import wait_for
 
@@ -20,6 +21,17 @@ def project(folder: Path, sources: str, view: str) -> Project:
     (folder / "headwater.toml").write_text(settings + sources)
     (folder / "views" / f"{view.split()[3]}.sql").write_text(view)
     return Project.open(folder)
+
+
+def add_join(project: Project) -> None:
+    """A view that joins the table with the database that it is made from."""
+    settings = project.folder / "headwater.toml"
+    shop = f'[sources.shop]\nkind = "sqlite"\npath = "{project.folder.parent}/shop.db"\n'
+    settings.write_text(settings.read_text() + shop)
+    (project.folder / "views" / "both.sql").write_text(
+        "CREATE MATERIALIZED VIEW both AS SELECT l.id FROM lake.large AS a JOIN shop.lines AS l "
+        "ON l.id = a.id"
+    )
 
 
 def test_a_view_of_one_project_is_a_source_of_another(tmp_path: Path, spark: SparkSession) -> None:
@@ -47,6 +59,11 @@ def test_a_view_of_one_project_is_a_source_of_another(tmp_path: Path, spark: Spa
         (caution,) = lake.cautions()
         assert "large is the view large of a warehouse, over its shop" in caution
         assert [table.name for table in lake.discover()] == ["large"]
+        add_join(second)
+        found = {view.name: view for view in inspect(tmp_path / "second").views}
+        assert str(found["total"].level) == "strong"
+        assert str(found["both"].level) == "weak"
+        assert "no aligned vectors" in found["both"].reason
         two = Runner(second, lambda: spark)
         two.start()
         try:

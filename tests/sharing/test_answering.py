@@ -168,7 +168,8 @@ def test_relations_that_nobody_has_spoken_of_are_named(tmp_path: Path) -> None:
     n4.catalog.describe(heard={})
     with pytest.raises(NotFreshError, match="nobody has said") as error:
         n4.query("V1", fresh_s=300)
-    assert error.value.hint.startswith("Ask without a freshness")
+    assert "'headwater share publish --refresh' beside a runner: have N1 or N2" in error.value.hint
+    assert error.value.hint.endswith("Or ask without a freshness.")
 
 
 def test_a_relation_is_as_fresh_as_asked_too(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_a_warehouse_says_how_new_its_relations_are_when_its_runner_has_refreshe
 
     done = PublishedObjects(vectors={"v": Versions({"crm.customers": 4})})
     monkeypatch.setattr(share_refresh, "ask_runner", ask)
-    monkeypatch.setattr(share_refresh, "publish_project", lambda *_: done)
+    monkeypatch.setattr(share_refresh, "publish_project", lambda *_, anew: done)
     warehouse.catalog.describe(heard={})
     before = time.time()
     share_refresh.publish_refreshed(project, warehouse)

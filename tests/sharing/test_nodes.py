@@ -1,5 +1,6 @@
 """Nodes: they publish, meet, catch up, and answer about the present and the past."""
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -10,7 +11,9 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.errors import InputError
 from headwater.sharing import (
     Boosters,
+    ConflictError,
     Contents,
+    DamagedObjectError,
     Eager,
     Hybrid,
     MisfitError,
@@ -23,6 +26,7 @@ from headwater.sharing import (
     Versions,
 )
 from headwater.sharing.booster import Booster
+from headwater.sharing.updategram import Updategram
 from tests.sharing.genes import GENES, V1, V2, V3, node, owners, rename, without_copies
 
 VIEWS = {"V1": V1, "V2": V2, "V3": V3}
@@ -330,7 +334,7 @@ def test_what_does_not_fit_a_relation_is_refused(tmp_path: Path) -> None:
 
 def test_what_nobody_has_is_said(tmp_path: Path) -> None:
     n4 = node(tmp_path, "N4")
-    with pytest.raises(InputError, match=r"no relation Genes.*There are: none"):
+    with pytest.raises(InputError, match=r"no view or relation Genes.*There are: none"):
         n4.query("Genes")
     n1 = node(tmp_path, "N1")
     n1.own("Genes", GENES)
@@ -339,3 +343,63 @@ def test_what_nobody_has_is_said(tmp_path: Path) -> None:
         n4.query("Genes")
     with pytest.raises(InputError, match="is not a folder of this machine"):
         SharingNode.create("s3://bucket/share", "N9")
+
+
+def test_a_file_that_was_copied_under_another_name_is_not_answered(tmp_path: Path) -> None:
+    """Of a view, of what is stored of it, and of a relation."""
+    n1, n2, _ = owners(tmp_path)
+    n1.define("V1", V1)
+    n1.define("Loci", "SELECT GeneID, ChromosomeLocus FROM Genes")
+    n1.define("Counts", "SELECT GeneName, COUNT(*) AS n FROM Genes GROUP BY GeneName")
+    n1.define("Places", "SELECT ChromosomeLocus, COUNT(*) AS n FROM Genes GROUP BY ChromosomeLocus")
+    for view in ("V1", "Loci", "Counts", "Places"):
+        n1.hold(view)
+    held = n1.catalog.store.folder / "held"
+    shutil.copy(held / "Loci.jsonl", held / "V1.jsonl")
+    with pytest.raises(DamagedObjectError, match="not what this node holds of V1, but of Loci"):
+        n1.query("V1")
+    (held / "V1.jsonl").unlink()
+    assert n1.query("V1").subject == "V1", "the remedy"
+    shutil.copy(held / "Counts.stored", held / "Places.stored")
+    with pytest.raises(DamagedObjectError, match="is not what is stored of view Places"):
+        n1.stored("Places")
+    shutil.copy(held / "V1.jsonl", held / "Genes.jsonl")
+    with pytest.raises(DamagedObjectError, match="not what this node holds of Genes, but of V1"):
+        n1.query("Genes")
+    assert n2.query("Variants").subject == "Variants"
+
+
+def test_updategrams_that_contradict_each_other_are_named_and_there_is_a_way_out(
+    tmp_path: Path,
+) -> None:
+    """A node has published a wrong one of a view, and another has taken its view on by that."""
+    n1, n2, _ = owners(tmp_path)
+    n1.define("V1", V1)
+    right, wrong, misled = (node(tmp_path, name) for name in ("A", "B", "C"))
+    for each in (right, wrong, misled):
+        each.exchange(n2, fetch_only=True)
+        each.exchange(n1, fetch_only=True)
+        each.hold("V1")
+    rename(n1)
+    right.exchange(n1, fetch_only=True)
+    right.advance("V1", {"Genes": 4})
+    at = {"Genes": 3, "Variants": 7}
+    ends = Versions(at), Versions({**at, "Genes": 4})
+    change = Updategram.of_net("V1", *ends, -right.query("V1", at).rows)
+    address = wrong.catalog.add(change)
+    misled.exchange(wrong, fetch_only=True)
+    misled.advance("V1")
+    assert not misled.query("V1").rows
+    (mine,) = (u for u in right.catalog.updategrams("V1"))
+    with pytest.raises(ConflictError) as told:
+        misled.exchange(right, fetch_only=True)
+    file = misled.catalog.store.path(address)
+    assert f"say different things: {file}, made by B, and {mine.address[:12]}, made by A." in str(
+        told.value
+    )
+    for each in (wrong, misled):  # what is told to do
+        each.catalog.store.path(address).unlink()
+    (tmp_path / "C" / "held" / "V1.jsonl").unlink()
+    misled = SharingNode.open(tmp_path / "C", durable=False)
+    misled.exchange(right, fetch_only=True)
+    assert misled.query("V1") == right.query("V1")

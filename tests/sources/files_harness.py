@@ -24,8 +24,8 @@ import pyarrow.parquet
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import TEXT, Row, Value
 from headwater.sources.files.layouts import Layout
+from headwater.sources.files.options import FilesOptions
 from headwater.sources.files.source import FilesSource
-from headwater.sources.files.states import FilesOptions
 from headwater.storage.location import Location
 from headwater.testing.published import PublishedDatabase, PublishingWriter, Tables
 from tests.sources.delta_harness import table_of

@@ -237,7 +237,8 @@ def test_another_table_is_noticed_that_came_while_nobody_read(lake: Lake) -> Non
     write_deltalake(lake.path / "t", pyarrow.table({"other": [2]}), mode="append")
     again = lake.source()
     follower = Follower(again)
-    follower.wait(lambda: bool(follower.items))
+    follower.wait(lambda: len(follower.items) > 1)
+    assert all(isinstance(item, Broken) for item in follower.items)
     assert "was put in its place" in str(follower.items[-1])
     assert again.relations()["t"].schema.names == ("other",)
 
@@ -398,3 +399,66 @@ def test_tags_are_read_as_spark_and_delta_rs_write_them() -> None:
     _, wrong = tags_of({"headwater.global": '{"id": 1}'})
     assert wrong is not None
     assert wrong.mistake
+
+
+def test_an_entry_that_is_missing_within_the_log_is_told(lake: Lake) -> None:
+    lake.write([1])
+    source = lake.source()
+    source.setup()
+    lake.write([2])
+    lake.write([3])
+    missing = lake.log(lake.table.version() - 1)
+    content = missing.read_bytes()
+    missing.unlink()
+    follower = Follower(source)
+    follower.wait(lambda: bool(follower.told))
+    assert "does not have version" in follower.told
+    missing.write_bytes(content)
+    follower.wait(lambda: len(follower.items) == 2)
+
+
+def test_a_column_of_another_type_meanwhile_stops_nothing_but_itself(lake: Lake) -> None:
+    lake.write([1])
+    source = lake.source()
+    source.setup()
+    for ids in (["a"], [2]):
+        data = pyarrow.table({"id": ids, "v": ["x"]})
+        write_deltalake(lake.path / "t", data, mode="overwrite", schema_mode="overwrite")
+    follower = Follower(lake.source())
+    lake.write([3])
+    follower.wait(lambda: any(isinstance(i, Committed) and not_null(i) for i in follower.items))
+    gaps = [item for item in follower.items if isinstance(item, Broken)]
+    assert [gap.columns for gap in gaps] == [{"s.t": frozenset({"id"})}] * 2
+
+
+def not_null(found: Committed) -> bool:
+    (delta,) = found.transaction.deltas.values()
+    return dict(delta.items()) == {(3, "x"): 1}
+
+
+def test_there_is_one_zero_and_no_day_beyond_the_last(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    far = pyarrow.array([2**60], pyarrow.timestamp("us", "UTC"))
+    write_deltalake(lake.path / "t", pyarrow.table({"id": [-0.0]}))
+    write_deltalake(lake.path / "far", pyarrow.table({"at": far}))
+    source = lake.source(["t", "far"])
+    source.setup()
+    (batch,) = source.open_load(["t"], 1).read("t", 0)
+    assert str(batch.column(0)[0].as_py()) == "0.0"
+    with pytest.raises(SourceError, match="column at: a timestamp_tz is outside of the years"):
+        list(source.open_load(["far"], 1).read("far", 0))
+
+
+def test_a_table_in_anothers_place_answers_nothing_for_it(lake: Lake) -> None:
+    lake.write([1])
+    source = lake.source()
+    source.setup()
+    list(source.open_load(["t"], 1).read("t", 0))
+    version = lake.table.version()
+    shutil.rmtree(lake.path / "t")
+    for _ in range(version + 1):
+        lake.write([9])
+    with pytest.raises(LostConnectionError, match="not the one that was read"):
+        list(lake.source().open_load(["t"], 1).read("t", 0))
+    with pytest.raises(LostConnectionError, match="not the one that was read"):
+        list(source.open_load(["t"], 1).read("t", 0))

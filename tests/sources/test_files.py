@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -15,109 +16,24 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, decimal_type
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import SourceError
+from headwater.frames.columns import Columns
+from headwater.reading import parse_json
 from headwater.sources.channel import Channel
-from headwater.sources.contract import Broken, Committed, Position
+from headwater.sources.contract import Committed
 from headwater.sources.files.csv_files import Dialect
 from headwater.sources.files.formats import Format
-from headwater.sources.files.source import FilesSource
-from headwater.sources.files.states import FilesOptions
+from headwater.sources.files.kept import KeptFiles
+from headwater.sources.files.options import FilesOptions
 from headwater.sources.files.texts import Wording
+from headwater.sources.stepwise.journal import FILE, MOST_BYTES
 from headwater.storage.location import Location
-
-STILL = FilesOptions(still_s=0.02)
-RENAMED = FilesOptions(complete="renamed")
-SERIES = FilesOptions(layout="series", complete="renamed", still_s=0.01)
-REPORTS = FilesOptions(layout="changes", complete="renamed", still_s=0.01)
-
-
-class Folder:
-    """A folder of files, and a source over it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path / "in"
-        self.path.mkdir()
-        self.place = Location.of(path / "_headwater" / "sources" / "s")
-
-    def put(self, name: str, content: str | bytes) -> None:
-        target = self.path / name
-        target.parent.mkdir(exist_ok=True)
-        data = content.encode() if isinstance(content, str) else content
-        target.write_bytes(data)
-
-    def source(
-        self,
-        options: FilesOptions = RENAMED,
-        relations: Sequence[str] = ("items",),
-        keys: Mapping[str, Sequence[str]] | None = None,
-    ) -> FilesSource:
-        return FilesSource(
-            "s", self.path, relations, keys, options, place=self.place, look_every_s=0.01
-        )
-
-    def set_up(self, *args: object, **settings: object) -> FilesSource:
-        source = self.source(*args, **settings)  # type: ignore[arg-type]
-        source.setup()
-        return source
+from tests.sources.files_tools import RENAMED, REPORTS, SERIES, STILL, Folder, Follower, contents
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
-
-
-class Follower:
-    """Reads a source's log, over new monitors where one is lost."""
-
-    def __init__(self, source: FilesSource, after: Position | None = None) -> None:
-        self.source = source
-        self.position = after
-        self.changes: list[dict[str, dict[tuple[object, ...], int]]] = []
-        self.told = ""
-        self.monitor = source.open_monitor(after)
-
-    def look(self, seconds: float = 0.3) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            try:
-                for item in self.monitor.read(0.05):
-                    assert not isinstance(item, Broken)
-                    if isinstance(item, Committed):
-                        deltas = item.transaction.deltas
-                        self.changes.append({n: dict(d.items()) for n, d in deltas.items()})
-                        self.position = item.position
-            except LostConnectionError as error:
-                self.told = str(error)
-                self.monitor.close()
-                self.monitor = self.source.open_monitor(self.position)
-
-    def wait(self, ready: Callable[[], bool]) -> None:
-        until = time.monotonic() + 60
-        while not ready():
-            assert time.monotonic() < until, self.told
-            self.look(0.05)
-
-    def next(self) -> dict[tuple[object, ...], int]:
-        """What the next step changes in the first relation."""
-        count = len(self.changes)
-        self.wait(lambda: len(self.changes) > count)
-        assert len(self.changes) == count + 1
-        return next(iter(self.changes[-1].values()))
-
-    def tell(self) -> str:
-        """What is told; nothing is taken meanwhile."""
-        count, self.told = len(self.changes), ""
-        self.wait(lambda: bool(self.told))
-        assert len(self.changes) == count
-        return self.told
-
-
-def contents(source: FilesSource, relation: str = "items") -> Rows:
-    load = source.open_load([relation], 1)
-    found: list[tuple[object, ...]] = []
-    for batch in load.read(relation, 0):
-        found += [tuple(row.values()) for row in batch.to_pylist()]
-    return Rows.of(source.relations()[relation].schema, found)
 
 
 # What a CSV file may be
@@ -415,6 +331,54 @@ def test_a_report_that_contradicts_what_is_there_is_told(
     assert words in follower.tell()
     folder.put("002.csv", "op,id,name\nD,1,\n")
     assert follower.next() == {(1, "a"): -1}
+
+
+def kept_of(folder: Folder) -> Mapping[str, Any]:
+    """What the rows of items are in, before the steps that are kept."""
+    found: Mapping[str, Any] = parse_json((folder.place / FILE).read(MOST_BYTES))["base"]["items"]
+    return found
+
+
+def test_many_reports_are_kept_together(folder: Folder) -> None:
+    for number in range(70):
+        folder.put(f"{number:04}.csv", f"op,id,v\nI,{number},a\n")
+    source = folder.set_up(REPORTS, keys={"items": ["id"]})
+    kept = kept_of(folder)
+    assert kept["base"]
+    assert len(kept["parts"]) < 32
+    folder.put("0070.csv", "op,id,v\nD,5,\nU,69,b\n")
+    follower = Follower(source)
+    assert follower.next() == {(5, "a"): -1, (69, "a"): -1, (69, "b"): 1}
+    assert contents(source).size_hint == 69
+
+
+def test_a_large_relation_is_not_written_again_for_few_changes(folder: Folder) -> None:
+    for report in range(40):
+        lines = (f"I,{number}\n" for number in range(20 * report, 20 * report + 20))
+        folder.put(f"{report:04}.csv", "op,id\n" + "".join(lines))
+    follower = Follower(folder.set_up(REPORTS, keys={"items": ["id"]}))
+    before = kept_of(folder)
+    for report in range(40, 80):
+        folder.put(f"{report:04}.csv", f"op,id\nD,{report}\n")
+    follower.wait(lambda: len(follower.changes) == 40)
+    assert follower.position is not None
+    follower.monitor.acknowledge(follower.position)
+    folder.put("0080.csv", "op,id\nI,40\n")
+    assert follower.next() == {(40,): 1}
+    after = kept_of(folder)
+    assert after["base"] == before["base"]
+    assert len(after["parts"]) == 1
+    assert contents(follower.source).size_hint == 761
+
+
+def test_signed_files_come_to_few_tables(tmp_path: Path) -> None:
+    kept, schema = KeptFiles("s", Location.of(tmp_path)), Schema.of([("id", INT)])
+    parts = [kept.put_rows(Rows(schema, {(number,): 1})) for number in range(100)]
+    parts += [kept.put_rows(Rows(schema, {(number,): -1})) for number in range(90)]
+    tables = kept.nets("items", schema, parts)
+    assert len(tables) < 8
+    found = Rows.sum(schema, [Columns(schema, table) for table in tables])
+    assert dict(found.items()) == {(number,): 1 for number in range(90, 100)}
 
 
 def test_a_bag_is_reported_by_whole_rows(folder: Folder) -> None:

@@ -241,3 +241,15 @@ def test_places_have_one_order_over_files_and_snapshots_hold_what_ends_before_th
     assert snapshot.includes(first.stamp)
     assert not snapshot.includes(second.stamp + 1)
     assert PlaceSnapshot.parse(str(snapshot)) == snapshot
+
+
+def test_an_event_that_cannot_be_decoded_is_the_end_and_not_a_lost_connection() -> None:
+    reader = interpreter()
+    for header, body in recorded():
+        if header.type == 19:
+            break
+        reader.take(header, memoryview(body))
+    with pytest.raises(
+        BrokenLogError, match=r"an event behind rec\.000001:\d+ that cannot be read"
+    ):
+        reader.take(header, memoryview(body[:9]))

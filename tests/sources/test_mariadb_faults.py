@@ -13,7 +13,8 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.embedded.mariadb import MariadbServer
 from headwater.errors import BrokenLogError, LostConnectionError, RefusedError, SourceError
-from headwater.sources.contract import Logged, Position, Source
+from headwater.sources.contract import Logged, Position, Progressed, Source
+from headwater.sources.mariadb.catalog import Found, check_sort
 from headwater.sources.mariadb.connect import Access, run
 from headwater.sources.mariadb.snapshot import begin, read_twice
 from headwater.testing.harness import local
@@ -884,3 +885,75 @@ def test_savepoints_whose_names_may_be_one_are_a_gap(
         "COMMIT",
     )
     assert {name for gap in gaps(found) for name in gap.columns or ()} >= {"m.t"}
+
+
+def test_partitions_may_come_and_be_put_together(harness: MariadbHarness, source: Source) -> None:
+    harness.execute(
+        "CREATE TABLE p (id int PRIMARY KEY, a int) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    )
+    parted = harness.source(["p", "u"])
+    parted.setup()
+    found = after_these(
+        harness,
+        parted,
+        "INSERT INTO p VALUES (1, 1)",
+        "ALTER TABLE p ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))",
+        "ALTER TABLE p REORGANIZE PARTITION p0, p1 INTO (PARTITION q VALUES LESS THAN (20))",
+        "INSERT INTO p VALUES (25, 2)",
+    )
+    assert not gaps(found)
+    assert changes(found, "p") == [((1, 1), 1), ((25, 2), 1)]
+
+
+def test_a_value_that_is_no_text_is_told_with_its_row(
+    harness: MariadbHarness, source: Source
+) -> None:
+    harness.execute("CREATE TABLE w (id int PRIMARY KEY, s varchar(9) CHARACTER SET ucs2)")
+    wide = harness.source(["w", "u"])
+    wide.setup()
+    found = after_these(harness, wide, "INSERT INTO w VALUES (7, 'a'), (8, _ucs2 0xD800)")
+    (gap,) = gaps(found)
+    assert "column s" in gap.reason
+    assert "in the row with id = 8" in gap.reason
+    with pytest.raises(SourceError, match="in the row with id = "):
+        loaded(wide, "w")
+
+
+def test_times_in_an_old_format_are_a_gap_of_their_table(alone: MariadbHarness) -> None:
+    alone.execute(
+        "SET GLOBAL mysql56_temporal_format = OFF",
+        "CREATE TABLE o (id int PRIMARY KEY, at datetime(3))",
+        "ALTER TABLE u ADD PRIMARY KEY (id)",
+        "SET GLOBAL mysql56_temporal_format = ON",
+    )
+    old = alone.source(["o", "u"])
+    old.setup()
+    found = after_these(alone, old, "INSERT INTO o VALUES (1, '2024-01-02 03:04:05.678')")
+    (gap,) = gaps(found)
+    assert ".o: its column at has the format of times before MariaDB 10.1" in gap.reason
+    assert "ALTER TABLE" in gap.reason
+    found = after_these(alone, old, "ALTER TABLE o FORCE", "INSERT INTO o VALUES (2, '2024-01-02')")
+    assert len(changes(found, "o")) == 1
+
+
+def test_a_gap_that_nothing_follows_is_not_read_again(
+    harness: MariadbHarness, source: Source
+) -> None:
+    position = here(source)
+    harness.execute("ALTER TABLE t DROP COLUMN b")
+    with reading(source, position) as monitor:
+        found = read_until(monitor, lambda items: bool(gaps(items)) and _ends_with_progress(items))
+    last = found[-1]
+    assert isinstance(last, Progressed)
+    assert not gaps(read_to_the_end(harness, source, last.position))
+
+
+def _ends_with_progress(found: Sequence[Logged]) -> bool:
+    return isinstance(found[-1], Progressed)
+
+
+def test_a_table_that_the_server_cannot_open_just_now_is_looked_at_again() -> None:
+    access = Access("m", "mariadb", "")  # nothing is asked
+    with pytest.raises(LostConnectionError, match="just now"):
+        check_sort(access, "db.t", Found("BASE TABLE", "", 0, 0))

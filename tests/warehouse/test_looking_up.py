@@ -61,6 +61,8 @@ def test_what_is_found_is_what_is_stored(
             gone = Rows(SCHEMA, {random.choice(list(bag)): -1}) if bag else Rows.empty(SCHEMA)
             writer.commit(new + gone, vector(number))
             bag = bag + new + gone
+            if writer.written is not None and random.random() < 0.7:
+                stored.wrote(*writer.written)
             if random.random() < 0.1:
                 view.fold(no_spark, "r")
             if random.random() < 0.1:
@@ -125,6 +127,31 @@ def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert stored.touched(by_id[0]) == Rows.of(SCHEMA, [(1, 1, "a")])
     monkeypatch.setattr(looking_up, "read_arrow", None)
     assert stored.touched(by_id[1]) == Rows.of(SCHEMA, [(2, 1, "b")])
+
+
+def test_what_was_just_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = made(tmp_path, Rows.of(SCHEMA, [(1, 1, "a")]))
+    stored, look_up = StoredRows(view), LookUp(("id",), frozenset({(7,)}))
+    stored.touched([look_up])
+    monkeypatch.setattr(looking_up, "read_arrow", None)
+    with view.writer("r") as writer:
+        for number in range(1, 40):  # more pieces than the tail is kept in
+            writer.commit(Rows.of(SCHEMA, [(7, number, "b")]), vector(number))
+            assert writer.written is not None
+            stored.wrote(*writer.written)
+            assert len(stored.touched([look_up])) == number
+
+
+def test_what_is_written_is_not_kept_where_nobody_looks(tmp_path: Path) -> None:
+    view = made(tmp_path, Rows.of(SCHEMA, [(1, 1, "a")]))
+    stored = StoredRows(view)
+    stored.touched([LookUp(("id",), frozenset({(7,)}))])
+    with view.writer("r") as writer:
+        for number in range(1, 3 * looking_up._MOST_AT_HAND):
+            writer.commit(Rows.of(SCHEMA, [(7, number, "b")]), vector(number))
+            assert writer.written is not None
+            stored.wrote(*writer.written)
+            assert len(stored._at_hand) <= looking_up._MOST_AT_HAND
 
 
 def test_only_the_row_groups_with_a_wanted_row_are_read(tmp_path: Path) -> None:

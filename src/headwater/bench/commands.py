@@ -10,21 +10,11 @@ from typing import Annotated
 
 import typer
 
-from headwater.bench.comparison import comparable, compare
-from headwater.bench.eca_costs import count_costs
-from headwater.bench.plots import line_chart
-from headwater.bench.ring_costs import (
-    COMPARED,
-    PROTOCOLS,
-    Traffic,
-    measure_latency,
-    measure_traffic,
-)
+from headwater.bench.comparison import comparable
 from headwater.lab.explore import explore
-from headwater.lab.generate import Shape, chain, generate
+from headwater.lab.generate import Shape, generate
 from headwater.lab.simulate import simulate
-from headwater.lab.virtual_time import run_timed
-from headwater.terminal.output import JsonOption, parse_seeds, print_json, print_table, styled
+from headwater.terminal.output import JsonOption, parse_seeds, print_json, print_table
 
 app = typer.Typer(help="Measurements.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -75,155 +65,24 @@ def explore_bench(
     )
 
 
-@app.command("parallel")
-def parallel_bench(
-    updates: Annotated[int, typer.Option(help="Updates at each source.", min=1)] = 10,
-    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
+@app.command("papers")
+def papers_bench(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="eca, strobe, pvm, rings or updategrams.", show_default="all"),
+    ] = None,
+    full: Annotated[bool, typer.Option(help="The whole experiments, not a quick form.")] = False,
+    seed: Annotated[int, typer.Option(help="Of what is random.")] = 1,
+    into: Annotated[
+        Path | None, typer.Option(help="Write NAME.json and a picture NAME.svg to this folder.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """How much faster PVM CC is than SWEEP, by p, in virtual time (PVM paper, Figure 21).
+    """The evaluations that the five papers published, made again: claims beside what is found."""
+    from headwater.bench.papers.command import papers
+    from headwater.bench.papers.frame import Size
 
-    Sources answer one question at a time; all updates happen at the start.
-    """
-    points: dict[int, list[tuple[float, float]]] = {}
-    rows = []
-    for sources in (2, 4, 8):
-        scenario = chain(sources, sources * updates)
-        alone = run_timed(simulate(scenario, "sweep")).ticks
-        for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
-            ticks = run_timed(simulate(scenario, "pvm-cc", {"p": str(p)})).ticks
-            points.setdefault(sources, []).append((p, alone / ticks))
-            rows.append((sources, p, ticks, alone / ticks))
-    if plot is not None:
-        measured = {f"{m} sources": line for m, line in points.items()}
-        axes = ("p, updates in work at once", "speed, SWEEP = 1")
-        line_chart(
-            plot, "PVM CC against SWEEP in virtual time", axes, measured, ("limit: m", list(points))
-        )
-    if as_json:
-        for m, p, ticks, speed in rows:
-            print_json(
-                {"sources": m, "p": p, "ticks": ticks, "speed": round(speed, 3), "updates": updates}
-            )
-        return
-    print_table(
-        f"PVM CC against SWEEP, {updates} updates at each source, virtual time",
-        ["sources m", "p", "ticks", "speed", "share of m"],
-        ([str(m), str(p), str(t), f"{s:.2f}", f"{s / m:.2f}"] for m, p, t, s in rows),
-    )
-
-
-@app.command("messages")
-def messages_bench(as_json: JsonOption = False) -> None:
-    """Level, messages per update and need for quiescence of each algorithm (PVM, Table 4)."""
-    sizes = (2, 3, 4, 6)
-    rows = compare(comparable(), sizes)
-    if as_json:
-        for row in rows:
-            print_json(
-                {
-                    "algorithm": row.algorithm,
-                    "level": str(row.level),
-                    "relations": list(sizes),
-                    "messages_quiet": list(row.quiet),
-                    "messages_busy": list(row.busy),
-                    "needs_quiescence": row.needs_quiescence,
-                }
-            )
-        return
-    print_table(
-        "Messages per update, updates far apart / all before the first answer",
-        ["algorithm", "level", "silence", *(f"n = {size}" for size in sizes)],
-        (
-            [
-                row.algorithm,
-                styled(str(row.level)),
-                "needed" if row.needs_quiescence else "no",
-                *(f"{q:.0f} / {b:.1f}" for q, b in zip(row.quiet, row.busy, strict=True)),
-            ]
-            for row in rows
-        ),
-    )
-
-
-@app.command("eca")
-def eca_bench(as_json: JsonOption = False) -> None:
-    """What ECA and recomputing cost over k updates, beside the ECA paper's formulas (section 6)."""
-    rows = [costs for updates in (3, 6, 12) for costs in count_costs(updates)]
-    if as_json:
-        for row in rows:
-            print_json(asdict(row))
-        return
-    print_table(
-        "ECA and RV over k updates: counted (formula)",
-        ["case", "k", "messages", "bytes by term", "bytes", "terms"],
-        (
-            [
-                row.way,
-                str(row.updates),
-                f"{row.messages} ({row.messages_formula})",
-                f"{row.size_by_term:,} ({row.size_formula:,.0f})",
-                f"{row.size:,}",
-                str(row.terms),
-            ]
-            for row in rows
-        ),
-    )
-
-
-@app.command("rings")
-def rings_bench(
-    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Latency of the Rings protocols beside the paper's, and what travels beside SWEEP and Strobe.
-
-    In message delays: every message takes one unit of time, processing none.
-    """
-    delays = [measure_latency(name, items) for items in (2, 3, 4, 6, 8) for name in PROTOCOLS]
-    sizes = (2, 3, 4, 6)
-    traffic = [measure_traffic(name, items) for name in COMPARED for items in sizes]
-    if plot is not None:
-        lines: dict[str, list[tuple[float, float]]] = {}
-        for name in COMPARED:
-            mine = [found for found in traffic if found.algorithm == name]
-            quiet = [(float(found.items), found.quiet_messages) for found in mine]
-            busy = [(float(found.items), found.busy_messages) for found in mine]
-            if quiet == busy:
-                lines[f"{name}, either"] = quiet
-            else:
-                lines |= {f"{name}, far apart": quiet, f"{name}, at once": busy}
-        axes = ("items n", "messages per update")
-        line_chart(plot, "Messages of the Rings protocols, SWEEP and Strobe", axes, lines)
-    if as_json:
-        for row in delays:
-            print_json({"measured": "latency", **asdict(row)})
-        for found in traffic:
-            print_json({"measured": "traffic", **asdict(found)})
-        return
-    print_table(
-        "Latency in message delays, worst case (visits of the token; the paper's figure)",
-        ["algorithm", "items n", "one update", "all items at once"],
-        (
-            [
-                row.algorithm,
-                str(row.items),
-                f"{row.one} ({row.one_visits}; {row.one_paper})",
-                f"{row.all} ({row.all_visits}; {row.all_paper})",
-            ]
-            for row in delays
-        ),
-    )
-    cells: dict[str, Callable[[Traffic], str]] = {
-        "Messages per update": lambda f: f"{f.quiet_messages:.1f} / {f.busy_messages:.1f}",
-        "Bytes of rows per update": lambda f: f"{f.quiet_bytes:,.0f} / {f.busy_bytes:,.0f}",
-    }
-    for title, cell in cells.items():
-        print_table(
-            f"{title}, updates far apart / all at once",
-            ["algorithm", *(f"n = {size}" for size in sizes)],
-            ([name, *(cell(f) for f in traffic if f.algorithm == name)] for name in COMPARED),
-        )
+    papers(name, Size(full, seed), into, as_json)
 
 
 @app.command("backlog")
@@ -263,7 +122,8 @@ def channels_bench(
     json_lines: JsonOption = False,
 ) -> None:
     """Throughput, latency, questions and loads of each kind of source, beside the plain driver."""
-    from headwater.bench.channels import Figures, as_json, kinds, measure
+    from headwater.bench.channel_databases import kinds
+    from headwater.bench.channels import Figures, as_json, measure
 
     found = [measure(kind, rows, rounds) for kind in kinds()]
     if json_lines:
@@ -376,6 +236,15 @@ def algorithms_bench(
         list[str] | None,
         typer.Option(help="one, inserts, deletes or bursts; may be repeated. All if left out."),
     ] = None,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="An algorithm beside the chosen one, alone or with parameters as the table has "
+            "them; may be repeated. All if left out.",
+        ),
+    ] = None,
     level: Annotated[str, typer.Option(help="The level that is asked for.")] = "strong",
     seen: Annotated[str, typer.Option(help="Seeds on which the chooser may measure.")] = "0:3",
     seeds: Annotated[str, typer.Option(help="Seeds that are compared.")] = "10:13",
@@ -391,35 +260,7 @@ def algorithms_bench(
     """
     from headwater.bench.algorithms.command import algorithms
 
-    algorithms(workload, level, seen, seeds, distance, plot, as_json)
-
-
-@app.command("sharing")
-def sharing_bench(
-    intervals: Annotated[
-        int, typer.Option(help="Random intervals over which each view is taken.", min=1)
-    ] = 100,
-    sample: Annotated[
-        int, typer.Option(help="Over so many of them plans are carried out.", min=0)
-    ] = 4,
-    updates: Annotated[int, typer.Option(help="Of lineitem, an updategram each.", min=2)] = 200,
-    most: Annotated[
-        int, typer.Option(help="At most so many updategrams between random versions.", min=0)
-    ] = 1800,
-    scale: Annotated[float, typer.Option(help="Of TPC-H.", min=0.001)] = 0.1,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw figures 4 to 7 to this .svg or .png file.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Plans for shared views over TPC-H by heuristic and number of updategrams (figures 4 to 7).
-
-    Costs are estimated, and on a sample measured, as a share of computing the view anew. What is
-    carried out is compared with recomputation.
-    """
-    from headwater.bench.sharing_command import sharing
-
-    sharing(intervals, sample, updates, most, scale, plot, as_json)
+    algorithms(workload, algorithm, level, seen, seeds, distance, plot, as_json)
 
 
 @app.command("publishing")

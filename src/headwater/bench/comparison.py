@@ -42,7 +42,7 @@ class Compared:
 def comparable() -> list[str]:
     """The algorithms that maintain views over several sources, and the conventional one.
 
-    Not those in which the sources take part and nobody asks: see `ring_costs`.
+    Not those in which the sources take part and nobody asks: see `papers.rings`.
     """
     return [
         name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -40,37 +40,54 @@ def line_chart(
 
 
 @dataclass(frozen=True)
+class Mark:
+    """What a paper says, drawn into a chart: at a place, or along a line where x or y is None."""
+
+    text: str
+    x: float | None = None
+    y: float | None = None
+    is_above: bool = False
+    """Whether what is said of a place stands above it, to the left."""
+
+
+Lines: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
 class Panel:
     """One chart of several; lines whose name ends in `DASHED` are dashed, in their fellow's
     colour."""
 
     title: str
     axes: tuple[str, str]
-    lines: Mapping[str, Sequence[tuple[float, float]]]
+    lines: Lines
     logarithmic: bool = False
+    dots: Lines = field(default_factory=dict)
+    """Single points beside the lines, in the colour of the line of that name."""
+    dots_are: str = "counted"
+    marks: Sequence[Mark] = ()
+    limits: tuple[float | None, float | None] = (None, None)
+    """Where the axes end, if not where the data does."""
+    logarithmic_y: bool = False
+    """Whether the vertical axis alone is."""
 
 
 DASHED = ", measured"
-_FEW_TICKS = 6
 
 
-def line_charts(path: Path, title: str, panels: Sequence[Panel]) -> None:
-    """Write several charts, two beside each other; lines of one name have one colour."""
+def charts(path: Path, title: str, panels: Sequence[Panel]) -> None:
+    """Write several charts, two beside each other, each with a legend of its own."""
     pyplot = _pyplot()
-    high = (len(panels) + 1) // 2
+    high, wide = (len(panels) + 1) // 2, min(2, len(panels))
     figure, axes = pyplot.subplots(
-        high, 2, figsize=(9.4, 3.3 * high + 0.4), squeeze=False, layout="constrained"
+        high, wide, figsize=(5.6 * wide, 3.9 * high + 0.4), squeeze=False, layout="constrained"
     )
-    labels: dict[str, Any] = {}
     for axis, panel in zip(axes.flat, panels, strict=False):
         _draw_lines(axis, panel)
-        xs = sorted({x for points in panel.lines.values() for x, _ in points})
-        if panel.logarithmic and len(xs) <= _FEW_TICKS:
-            axis.set_xticks(xs, [f"{x:,.0f}" for x in xs])
-            axis.xaxis.set_tick_params(which="minor", bottom=False, labelbottom=False)
-        handles, names = axis.get_legend_handles_labels()
-        labels |= dict(zip(names, handles, strict=True))
-    figure.legend(labels.values(), labels.keys(), loc="outside right upper", frameon=False)
+        _draw_marks(axis, panel.marks)
+        axis.legend(fontsize=7, framealpha=0.85, loc="best")
+    for axis in list(axes.flat)[len(panels) :]:
+        axis.axis("off")
     figure.suptitle(title, x=0.01, ha="left")
     _save(figure, path)
 
@@ -81,21 +98,68 @@ def _draw_lines(axis: Any, panel: Panel) -> None:
         fellow = name.removesuffix(DASHED)
         colour = colours.setdefault(fellow, f"C{len(colours)}")
         style = "--" if name != fellow else "-"
-        axis.plot(
-            *zip(*points, strict=True), style, marker="o", markersize=4, label=name, color=colour
-        )
-    axis.set_title(panel.title, loc="left")
+        dots = {} if panel.dots else {"marker": "o", "markersize": 4}
+        axis.plot(*zip(*points, strict=True), style, label=name, color=colour, **dots)
+    for name, points in panel.dots.items():
+        colour = colours.setdefault(name, f"C{len(colours)}")
+        label = "_" if name in panel.lines else name  # an underscore keeps it out of the legend
+        axis.plot(*zip(*points, strict=True), "o", markersize=5, label=label, color=colour)
+    if panel.dots_are and panel.dots:
+        axis.plot([], [], "o", markersize=5, label=f"dots: {panel.dots_are}", color="#8a857f")
+    axis.set_title(panel.title, loc="left", fontsize=10)
     axis.set_xlabel(panel.axes[0])
     axis.set_ylabel(panel.axes[1])
-    if panel.logarithmic:
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-    else:
-        axis.set_ylim(bottom=0)
-        if all(x == int(x) for points in panel.lines.values() for x, _ in points):
-            axis.xaxis.get_major_locator().set_params(integer=True)
+    _scale(axis, panel)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _scale(axis: Any, panel: Panel) -> None:
+    if panel.logarithmic:
+        axis.set_xscale("log")
+    if panel.logarithmic or panel.logarithmic_y:
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0, top=panel.limits[1])
+    both = [*panel.lines.values(), *panel.dots.values()]
+    if panel.logarithmic:
+        xs = sorted({x for points in both for x, _ in points})
+        axis.set_xticks(xs, [f"{x:,.0f}" for x in xs])
+        axis.xaxis.set_tick_params(which="minor", bottom=False, labelbottom=False)
+        _plain_numbers(axis.yaxis)
+    else:
+        axis.set_xlim(right=panel.limits[0])
+        if all(x == int(x) for points in both for x, _ in points):
+            axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """The marks of a logarithmic axis without exponents."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _draw_marks(axis: Any, marks: Sequence[Mark]) -> None:
+    """In grey, with what is said beside them."""
+    look = {"color": "#55504a", "fontsize": 7}
+    above = {"xytext": (-6, 6), "ha": "right"}
+    below = {"xytext": (6, -10), "ha": "left"}
+    for mark in marks:
+        if mark.y is None:
+            axis.axvline(mark.x, linestyle=":", linewidth=1, color="#55504a")
+            middle = {"transform": axis.get_xaxis_transform(), "rotation": 90, **look}
+            axis.text(mark.x, 0.97, f"{mark.text} ", ha="right", va="top", **middle)
+        elif mark.x is None:
+            axis.axhline(mark.y, linestyle=":", linewidth=1, color="#55504a")
+            beside = {"transform": axis.get_yaxis_transform(), **look}
+            axis.text(0.99, mark.y, mark.text, ha="right", va="bottom", **beside)
+        else:
+            axis.plot([mark.x], [mark.y], "D", markersize=5, color="#55504a", zorder=3)
+            place = {"textcoords": "offset points", **(above if mark.is_above else below)}
+            axis.annotate(mark.text, (mark.x, mark.y), **place, **look)
 
 
 def level_grid(
@@ -254,6 +318,11 @@ def _draw_cell(axis: Any, corner: tuple[float, float], promised: Level, measured
     beside = f"{promised if promised else 'nothing'} promised"
     axis.text(x + 0.5, y + 0.36, str(measured), ha="center", va="center", color=text)
     axis.text(x + 0.5, y + 0.75, beside, ha="center", va="center", color=text, fontsize=6.5)
+
+
+def check_drawing() -> None:
+    """Refuse if what draws is not installed."""
+    _pyplot()
 
 
 def _pyplot() -> Any:

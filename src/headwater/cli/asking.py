@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
@@ -12,6 +13,8 @@ import typer
 from headwater.terminal.output import JsonOption, console, print_json, print_table
 
 if TYPE_CHECKING:
+    from headwater.algebra.order import Order
+    from headwater.algebra.values import Row
     from headwater.sharing.answering import Way
     from headwater.sharing.contents import Contents
 
@@ -24,11 +27,11 @@ def query(
     name: Annotated[str, typer.Argument(help="A view's or a base relation's name.")],
     catalog: CatalogOption = Path("share"),
     at: Annotated[
-        str, typer.Option("--at", help="A version vector of the past, RELATION=N,...")
-    ] = "",
+        str | None, typer.Option("--at", help="A version vector of the past, RELATION=N,...")
+    ] = None,
     fresh: Annotated[
-        str, typer.Option("--fresh", help="How old the answer may be: 90s, 5m, 2h, 1d.")
-    ] = "",
+        str | None, typer.Option("--fresh", help="How old the answer may be: 90s, 5m, 2h, 1d.")
+    ] = None,
     others: Annotated[
         list[Path] | None,
         typer.Option(
@@ -51,19 +54,22 @@ def query(
     from headwater.sharing.node import SharingNode
     from headwater.sharing.peers import Peer
     from headwater.sharing.versions import parse_versions
+    from headwater.sharing.windows import shown_order
 
     sharing = SharingNode.open(catalog)
-    versions = parse_versions(at) if at else None
-    fresh_s = parse_seconds(fresh) if fresh else None
+    versions = parse_versions(at) if at is not None else None
+    fresh_s = parse_seconds(fresh) if fresh is not None else None
     peers = [Peer(folder) for folder in others or ()]
     if explain:
         _print_ways(sharing.ways(name, versions, fresh_s=fresh_s, peers=peers), as_json)
         return
     found = sharing.query(name, versions, fresh_s=fresh_s, peers=peers)
+    view = sharing.catalog.views.get(name)
+    rows = _in_order(found, shown_order(view) if view is not None else ())
     if as_json:
-        _print_rows_json(found)
+        _print_rows_json(found, rows)
     else:
-        _print_rows(found, limit)
+        _print_rows(found, rows, limit)
 
 
 def boost(
@@ -121,17 +127,28 @@ def _print_ways(ways: list[Way], as_json: bool) -> None:
             console().print(f"    {shown_node(text, node)}")
 
 
-def _print_rows_json(found: Contents) -> None:
+def _in_order(found: Contents, order: Sequence[Order]) -> list[tuple[Row, int]]:
+    """The rows with their counts, in the order of the view, which all columns complete."""
+    from headwater.algebra.order import order_key
+
+    rows = list(found.rows.sorted_items())
+    if order:
+        key = order_key(found.schema, order)
+        rows.sort(key=lambda item: key(item[0]))
+    return rows
+
+
+def _print_rows_json(found: Contents, rows: Sequence[tuple[Row, int]]) -> None:
     from headwater.algebra.values import to_json
 
     print_json({"name": found.subject, "versions": dict(found.versions)})
-    for row, count in found.rows.sorted_items():
+    for row, count in rows:
         values = dict(zip(found.schema.names, map(to_json, row), strict=True))
         print_json({"count": count, "row": values})
 
 
-def _print_rows(found: Contents, limit: int) -> None:
-    every = (row for row, count in found.rows.sorted_items() for row in repeat(row, count))
+def _print_rows(found: Contents, rows: Sequence[tuple[Row, int]], limit: int) -> None:
+    every = (row for row, count in rows for row in repeat(row, count))
     total = _size(found.rows)
     print_table(
         "",

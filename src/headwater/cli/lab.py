@@ -29,6 +29,7 @@ from headwater.cli.lab_arguments import (
     parse_settings,
     read_objects,
 )
+from headwater.cli.lab_mistakes import mistakes
 from headwater.cli.lab_system import system
 from headwater.demo.anomaly import demo
 from headwater.errors import InputError, ScenarioError
@@ -61,6 +62,7 @@ app = typer.Typer(
 )
 app.command("system")(system)
 app.command("demo")(demo)
+app.command("mistakes")(mistakes)
 
 
 @app.command("run")

@@ -109,7 +109,8 @@ def _print_objects(found: Inspection) -> None:
         print_json(
             {
                 **_named(view),
-                "level": str(view.file.level),
+                "level": str(view.file.level if view.level is None else view.level),
+                "declared": str(view.file.level),
                 "algorithm": view.algorithm,
                 "reason": view.reason,
                 "sources": list(view.sources),
@@ -135,7 +136,7 @@ def _print_tables(found: Inspection) -> None:
             (
                 [
                     _title(view),
-                    styled(str(view.file.level)),
+                    styled(str(view.file.level if view.level is None else view.level)),
                     view.algorithm or "-",
                     ", ".join(view.sources),
                     view.reason,

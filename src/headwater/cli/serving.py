@@ -169,8 +169,8 @@ def coalesce(
         Path, typer.Option("--catalog", "-c", help="The folder of this node's objects.")
     ] = Path("share"),
     since: Annotated[
-        str, typer.Option("--from", help="A vector, RELATION=N,...; by default the first.")
-    ] = "",
+        str | None, typer.Option("--from", help="A vector, RELATION=N,...; by default the first.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish all changes of a view or relation as one updategram, for those who were away."""
@@ -178,7 +178,8 @@ def coalesce(
     from headwater.sharing.node import SharingNode
     from headwater.sharing.versions import parse_versions
 
-    done = published(SharingNode.open(catalog), name, parse_versions(since) if since else None)
+    first = parse_versions(since) if since is not None else None
+    done = published(SharingNode.open(catalog), name, first)
     if as_json:
         ends = {"first": dict(done.first), "last": dict(done.last)} if done else None
         print_json({"name": name, "published": ends})

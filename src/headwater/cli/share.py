@@ -53,8 +53,10 @@ PolicyOption = Annotated[
     ),
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible.")
+    str | None,
+    typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible."),
 ]
+_REMEDY = "'headwater share publish' removes it and makes it again; else delete it and exchange."
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 app.command("serve")(serve)
 app.command("mirror")(mirror)
@@ -99,6 +101,14 @@ def publish(
             help="Have the runner show first what sources have; peers know how new it is.",
         ),
     ] = False,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Begin under versions that nobody has seen: where this node was put back to an "
+            "earlier state, or copied, and others refuse what it publishes.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Publish what the project's views and relations did since the last time.
@@ -126,7 +136,7 @@ def publish(
         sharing.set_policy(policy)
     with busy(as_json) as report:
         publishing = publish_refreshed if refresh else publish_project
-        done = publishing(opened, sharing, views or None, report)
+        done = publishing(opened, sharing, views or None, report, anew=anew)
     _print_published(sharing.name, done, as_json)
     if failures := [*done.refused.values(), *done.unmade.values()]:
         raise one_or_several(failures)
@@ -136,9 +146,9 @@ def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
     if as_json:
         vectors = {name: dict(vector) for name, vector in done.vectors.items()}
         refused = {name: str(error) for name, error in done.refused.items()}
-        counts = done.counts
-        print_json({"node": node, "published": counts, "views": vectors, "refused": refused,
-                    "anew": done.anew, "owed": list(map(str, done.owed))})  # fmt: skip
+        told = {"anew": done.anew, "damaged": done.damaged, "owed": list(map(str, done.owed))}
+        about = {"node": node, "published": done.counts, "views": vectors, "refused": refused}
+        print_json(about | told)
         return
     shown = counted(done.counts) or "nothing new"
     console().print(f"✓ {node}: {shown}")
@@ -146,6 +156,8 @@ def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
         console().print(f"  {name} is published up to ({vector})")
     for name, why in done.anew.items():
         console().print(f"○ {name} begins anew, since {why}")
+    for why in done.damaged.values():
+        console().print(f"○ removed: {why}")
     for owed in done.owed:
         console().print(f"○ owed: {owed}")
     for name in done.refused:
@@ -179,6 +191,8 @@ def list_command(
                 size = sum(count for _, count in held.rows.items())
                 print_json({"kind": "held", "subject": name, "versions": dict(held.versions),
                             "rows": size})  # fmt: skip
+            for address, damage in sharing.catalog.damaged.items():
+                print_json({"kind": "damaged", "address": address, "why": damage.message})
             for owed in read_owed(sharing.catalog.store):
                 print_json({"kind": "owed", **asdict(owed)})
         return
@@ -187,6 +201,8 @@ def list_command(
         _print_relations(sharing)
         _print_held(sharing)
         _print_owed(sharing)
+        for told in sharing.catalog.damaged.values():
+            console().print(f"✗ {told.message} {_REMEDY}")
     print_table("Objects", ["object", "kind", "by", "rows", "about"], map(_line, chosen))
 
 
@@ -260,6 +276,8 @@ def _about(listed: Listed) -> str:
         case ListedStored(view=view, first=first, last=last):
             until = f" to ({last})" if last != first else ""
             return f"{view.name} at ({first}){until}"
+    if listed.kind == "publication":
+        return f"{listed.maker}'s publication {listed.manifest['number']}"
     name = listed.manifest["name"]
     return f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else str(name)
 
@@ -358,13 +376,20 @@ def _given(here: SharingNode, there: Peer, skip_bad: bool) -> Copied:
 
 
 def _opened(catalog: Path, name: str, other: Said) -> SharingNode:
+    from headwater.sharing.errors import ForeignObjectError
     from headwater.sharing.node import SharingNode
 
     if (catalog / "node.json").exists():
-        return SharingNode.open(catalog)
+        opened = SharingNode.open(catalog)
+        opened.require_named(name)
+        return opened
     if not name:
         raise InputError(
             f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
+        )
+    if name == other.node:
+        raise ForeignObjectError(
+            f"Both catalogs would be those of a node {name}.", "Every node has its own name."
         )
     return SharingNode.create(catalog, name, other.system)
 
@@ -374,16 +399,22 @@ def _policy(text: str, before: Policy) -> Policy:
 
     from headwater.sharing.policies import propagation_of
 
-    kind, _, value = text.partition(":")
+    kind, colon, value = text.partition(":")
     names = {"hybrid": ("most_rows", int), "periodic": ("every_s", float)}
     try:
-        values = {names[kind][0]: names[kind][1](value)} if value else {}
-    except (KeyError, ValueError):
+        needed = names.get(kind)
+        values = {needed[0]: needed[1](value)} if needed else {}
+        if colon and not needed:
+            raise ValueError(text)
+        propagation = propagation_of(kind, **values)
+    except (InputError, OverflowError, ValueError) as error:
+        why = error.message if isinstance(error, InputError) else "cannot be read."
         raise InputError(
-            f"--policy {text}: cannot be read.",
-            "Write eager, lazy, hybrid:ROWS or periodic:SECONDS.",
+            f"--policy {text}: {why}",
+            "Write eager, lazy, hybrid:ROWS with a whole number from 0 on, or periodic:SECONDS "
+            "with a number above 0.",
         ) from None
-    return replace(before, propagation=propagation_of(kind, **values))
+    return replace(before, propagation=propagation)
 
 
 def _print_copied(copied: Copied, as_json: bool) -> None:
@@ -402,7 +433,7 @@ def _print_copied(copied: Copied, as_json: bool) -> None:
 def advance(
     view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    to: ToOption = "",
+    to: ToOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring a view that this node holds to other versions by updategrams and boosters."""
@@ -411,7 +442,7 @@ def advance(
 
     sharing = SharingNode.open(catalog)
     sharing.hold(view)
-    done = sharing.advance(view, parse_versions(to) if to else None)
+    done = sharing.advance(view, parse_versions(to) if to is not None else None)
     if as_json:
         print_json(
             {
@@ -445,7 +476,7 @@ def _size(rows: Any) -> int:
 def plan_command(
     view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    to: ToOption = "",
+    to: ToOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -456,7 +487,7 @@ def plan_command(
 
     sharing = SharingNode.open(catalog)
     here = sharing.hold(view)
-    plan = sharing.plan(view, parse_versions(to) if to else None)
+    plan = sharing.plan(view, parse_versions(to) if to is not None else None)
     if plan is None:
         if as_json:
             print_json({"view": view, "first": dict(here.versions), "last": dict(here.versions),

@@ -167,12 +167,15 @@ def teardown(
         return
     stays = list(chosen.stays())
     chosen.teardown()
+    again = [f"headwater setup {source}", f"headwater repair {source}"]
     if as_json:
-        print_json({"source": source, "removed": True, "stays": stays})
-    elif stays:
+        print_json({"source": source, "removed": True, "stays": stays, "to_go_on": again})
+        return
+    if stays:
         console().print(f"✓ {source}: what setup made is removed; {' '.join(stays)}")
     else:
         console().print(f"✓ {source} is as it was before setup")
+    console().print(f"For views over it to go on some day: {', then '.join(again)}")
 
 
 def _remove_log(source: Source, owner: str, as_json: bool) -> None:

@@ -211,8 +211,9 @@ class _Generator:
         return row
 
 
-def chain(relations: int, updates: int, *, deletions: bool = True) -> Scenario:
-    """r1 to rn, each at a source of its own, joined in a chain; updates go round the relations.
+def chain(relations: int, updates: int, *, deletions: bool = True, run: int = 1) -> Scenario:
+    """r1 to rn, each at a source of its own, joined in a chain; updates go round the relations,
+    `run` of each at a time.
 
     Each relation holds one row, and its updates insert another one and delete it again in turn,
     so every update changes the view and every probe finds a partner. The view shows all keys.
@@ -229,10 +230,11 @@ def chain(relations: int, updates: int, *, deletions: bool = True) -> Scenario:
     }
     transactions: list[Json] = []
     for number in range(updates):
-        turn = number // relations
+        at = number // run % relations
+        turn = number // (run * relations) * run + number % run
         deletes = deletions and turn % 2 == 1
         key = 1 if deletions else turn + 1
-        update: Object = {"relation": names[number % relations]}
+        update: Object = {"relation": names[at]}
         update["delete" if deletes else "insert"] = [key, 0, 0]
         transactions.append({"id": f"DU{number + 1}", "updates": [update]})
     view = f"SELECT {shown} FROM {', '.join(names)}{where}"

@@ -1,14 +1,15 @@
 """Runs in virtual time: sources that take time to answer, one question at a time.
 
 The PVM paper's section 7 and Figure 22. All transactions happen at the start, in the listed
-order. A source serves its questions in order, each for a fixed number of ticks; messages
-and the warehouse's own work take no time. What is measured is how long it takes until every
-transaction is in the view.
+order, or one after the other at an interval. A source serves its questions in order, each for a
+fixed number of ticks; messages and the warehouse's own work take no time. What is measured is how
+long it takes until every transaction is in the view.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from headwater.algebra.rows import Rows
 from headwater.lab.world import Move, Simulation, World
@@ -42,15 +43,17 @@ class TimedRun:
         return sum(s.end - s.start for s in self.served if s.source == source)
 
 
-def run_timed(simulation: Simulation, ticks_per_question: int = 2) -> TimedRun:
-    """Run with all transactions at the start; deterministic."""
+def run_timed(simulation: Simulation, ticks_per_question: int = 2, interval: int = 0) -> TimedRun:
+    """Run with a transaction every `interval` ticks, 0: all at the start; deterministic."""
     clock = _Clock(simulation, simulation.start(), ticks_per_question)
-    for transaction in simulation.scenario.transactions:
+    for number, transaction in enumerate(simulation.scenario.transactions):
+        clock.answer_before(number * interval)
         for source in transaction.spans:
-            clock.do(Move("commit", source), 0)
+            clock.do(Move("commit", source), number * interval)
+        if interval:
+            clock.begin(number * interval)
     clock.begin(0)
-    while clock.serving:
-        clock.next_answer()
+    clock.answer_before(inf)
     return TimedRun(tuple(clock.served), tuple(clock.commits), simulation.seen(clock.world.view))
 
 
@@ -81,6 +84,11 @@ class _Clock:
         for at, source in enumerate(self.simulation.history.sources):
             if source not in self.serving and self.world.questions[at]:
                 self.serving[source] = (now + self.ticks, self.world.questions[at][0].label)
+
+    def answer_before(self, end: float) -> None:
+        """Take in every answer that comes before a tick."""
+        while self.serving and min(tick for tick, _ in self.serving.values()) < end:
+            self.next_answer()
 
     def next_answer(self) -> None:
         """Go to the earliest tick at which answers come; take them in as they were asked for."""

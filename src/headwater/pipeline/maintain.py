@@ -521,6 +521,8 @@ class Maintainer:
             kind=commit.kind if change else "vector",
             split=commit.split,
         )
+        if self._writer.written is not None:
+            self._stored.wrote(*self._writer.written)
         self._tally.watch("change log", durable - began)
         self._tally.watch("commit", time.monotonic() - durable)
         self.observed.commits_s.append(time.monotonic() - began)

@@ -20,11 +20,15 @@ from headwater.errors import BusyError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.naming import named
 from headwater.journal import happened
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.hearing import Hearing
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.publishing_policy import PublishingPolicy
 from headwater.pipeline.share import make_owed, node_folder, open_node
 from headwater.project.project import Project
 from headwater.project.settings import ShareSettings
+from headwater.sharing.freshness import Heard, note
+from headwater.sharing.lives import offset_of, source_of
 from headwater.sharing.node import SharingNode
 from headwater.sharing.owed import OwedBooster, read_owed
 from headwater.sharing.peers import NODE_FILE, read_description
@@ -63,6 +67,7 @@ class Publisher:
         views: Callable[[], Sequence[KeptView]],
         engine: Engine,
         is_replaced: Callable[[], bool],
+        feeds: Callable[[], Mapping[str, Feed]] = dict,
     ) -> None:
         self._project = project
         self._views = views
@@ -76,6 +81,8 @@ class Publisher:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self.published = Published()
+        self._hearing = Hearing(feeds, self._settings.every)
+        self._said: dict[str, float] = {}
         self._needed: dict[str, int] = {}
         self._logged = ""
         self._members: dict[str, list[str]] = {}
@@ -83,6 +90,7 @@ class Publisher:
     def start(self) -> None:
         self._read()
         self._thread.start()
+        self._hearing.start()
 
     def catch_up(self) -> bool:
         """Publish what there is without a rest; whether that is done, or cannot be."""
@@ -96,6 +104,7 @@ class Publisher:
         Boosters that are owed are made by the next runner: the sources are not followed any more.
         """
         self._stopping.set()
+        self._hearing.stop()
         if self._thread.is_alive():
             self._thread.join(limit_s)
 
@@ -134,11 +143,29 @@ class Publisher:
         if due and not self._is_replaced():
             with named("publish"):
                 self._publish(due)
+        if not self._is_replaced():
+            self._say_how_new()
         sources = self._policy.sources_due(
             list(dict.fromkeys(owed.source for owed in self.published.owed)), time.monotonic()
         )
         if sources and not is_last and not self._is_replaced():
             self._make_boosters(sources)
+
+    def _say_how_new(self) -> None:
+        """Say up to which moment what is published is all that the sources had."""
+        if self._node is None:
+            return
+        catalog, heard = self._node.catalog, {}
+        for relation, version in self.published.reached.items():
+            source = source_of(relation)
+            number = version - offset_of(catalog.description, source)
+            at = self._hearing.moment(source, number)
+            if at is not None and at > self._said.get(relation, 0.0):
+                heard[relation] = Heard(version, at)
+        if heard:
+            with catalog.store.locked(wait=False):
+                note(catalog, heard)
+            self._said |= {relation: found.at for relation, found in heard.items()}
 
     def _marks(self) -> dict[str, object]:
         """How each view stands that may have something to be published."""
@@ -170,6 +197,7 @@ class Publisher:
                 each_transaction=node.policy.granularity == "transaction",
                 spark=self._engine.for_small,
                 boosted=node.policy.boosters.wants,
+                verify=not self.published.at,
                 wait=False,
             )
             refused |= {
@@ -216,7 +244,7 @@ class Publisher:
             dict(description.get("published", _NOTHING)),
             dict(description.get("reached", _NOTHING)),
             known.vectors | {name: dict(vector) for name, vector in done.vectors.items()},
-            known.notes | anew,
+            known.notes | anew | done.damaged,
             done.owed,
             known.objects + sum(done.counts.values()),
             time.time(),
@@ -225,15 +253,17 @@ class Publisher:
 
     def _needed_of(self, node: SharingNode) -> dict[str, int]:
         """For each source behind which number its change log is needed."""
-        known = node.catalog.views
+        known, description = node.catalog.views, node.catalog.description
         shown = filter(self._settings.publishes, self._warehouse.shown_names())
         views = [known[name] for name in shown if name in known]
         needed: dict[str, int] = {}
         for relation in {r.name: r for view in views for r in view.known}.values():
             if (number := self.published.reached.get(relation.name)) is not None:
+                number -= offset_of(description, relation.source)
                 needed[relation.source] = min(number, needed.get(relation.source, number))
         for owed in self.published.owed:
-            needed[owed.source] = min(owed.version, needed.get(owed.source, owed.version))
+            number = owed.version - offset_of(description, owed.source)
+            needed[owed.source] = min(number, needed.get(owed.source, number))
         return needed
 
     def _read(self) -> None:
@@ -252,7 +282,8 @@ class Publisher:
             return
         self.published = Published(numbers, reached, owed=owed)
         for relation, number in reached.items():
-            source = relation.partition(".")[0]
+            source = source_of(relation)
+            number -= offset_of(description, source)
             self._needed[source] = min(number, self._needed.get(source, number))
 
     # What is not to be dropped
@@ -283,6 +314,7 @@ class Publisher:
             "folder": str(self._settings.folder),
             "objects": known.objects,
             "at": known.at or None,
+            "as_of": min(self._said.values(), default=None),
             "trouble": self._policy.trouble or None,
             "notes": [f"{name}: {why}" for name, why in known.notes.items()],
             "owed": [

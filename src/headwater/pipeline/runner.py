@@ -167,6 +167,7 @@ class Runner:
                 lambda: list(self.views.values()),
                 self.engine,
                 lambda: self.lease.lost,
+                lambda: dict(self.feeds),
             )
             self.publisher.start()
         self._upkeep = Upkeep(

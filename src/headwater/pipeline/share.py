@@ -27,8 +27,10 @@ from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.errors import SharingError
 from headwater.sharing.history import relation_between
+from headwater.sharing.lives import offset_of
 from headwater.sharing.node import SharingNode
 from headwater.sharing.owed import OwedBooster, read_owed, write_owed
+from headwater.sharing.peers import require_name
 from headwater.sharing.policies import Policy
 from headwater.sharing.publishing import PublishedObjects, publish_warehouse
 from headwater.sharing.shared_views import SharedView
@@ -48,7 +50,10 @@ def open_node(
     place = folder or node_folder(project)
     if (place / "node.json").exists():
         node = SharingNode.open(place)
+        node.require_named(name, system)
     else:
+        require_name("node", name or "unnamed")
+        require_name("system", system or settings.system)
         if not place.exists():
             place.mkdir(parents=True)
             place.chmod(MODES[project.settings.warehouse.readers])
@@ -86,11 +91,13 @@ def publish_project(
     node: SharingNode,
     views: Iterable[str] | None = None,
     report: Callable[[str], None] = lambda step: None,
+    *,
+    anew: bool = False,
 ) -> PublishedObjects:
     """Publish what the warehouse has, and boosters for the views that the node's policy names.
 
     Views that cannot be published are told in what is returned, and so are boosters that could not
-    be made: they are owed. `report` is told what is being done.
+    be made: they are owed. `report` is told what is being done. `anew` as in `publish_warehouse`.
     """
     warehouse = Warehouse(project.warehouse)
     done = publish_warehouse(
@@ -101,6 +108,8 @@ def publish_project(
         spark=engine_of(project).for_small,
         report=report,
         boosted=node.policy.boosters.wants,
+        anew=anew,
+        verify=True,
     )
     if done.owed:
         report("asking the sources for boosters")
@@ -159,7 +168,7 @@ def make_owed(
         for source in dict.fromkeys(item.source for _, item in wanted):
             mine = [(each, item) for each, item in wanted if item.source == source]
             try:
-                made += _asked(project, warehouse, source, mine, done.given_up)
+                made += _asked(project, warehouse, node, source, mine, done.given_up)
             except HeadwaterError as error:
                 done.failures[source] = error
                 failed |= {each: error.message for each, _ in mine}
@@ -269,6 +278,7 @@ class _Wanted:
 def _asked(
     project: Project,
     warehouse: Warehouse,
+    node: SharingNode,
     source: str,
     wanted: Sequence[tuple[OwedBooster, _Wanted]],
     given_up: dict[str, str],
@@ -288,7 +298,8 @@ def _asked(
         for (owed, item), answer in zip(wanted, reply.results, strict=True):
             key = item.definition.name, item.version
             if key not in off:
-                off[key] = _corrections(reply, log, item)
+                number = item.version - offset_of(node.catalog.description, source)
+                off[key] = _corrections(reply, log, item, number)
             found = off[key]
             if isinstance(found, HeadwaterError):
                 given_up[str(owed)] = found.message
@@ -297,10 +308,12 @@ def _asked(
     return made
 
 
-def _corrections(reply: Reply, log: ChangeLog, item: _Wanted) -> dict[str, Rows] | HeadwaterError:
+def _corrections(
+    reply: Reply, log: ChangeLog, item: _Wanted, number: int
+) -> dict[str, Rows] | HeadwaterError:
     """What an answer has too many or too few; why that will never be known, if it is so."""
     schemas = {n: r.schema for n, r in item.definition.relations.items()}
-    reached = Reached(item.version, None)
+    reached = Reached(number, None)
     try:
         return corrections(reply, log, reached, item.definition.name, schemas)[0]
     except SourceError:

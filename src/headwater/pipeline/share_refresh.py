@@ -24,6 +24,8 @@ def publish_refreshed(
     node: SharingNode,
     views: Iterable[str] | None = None,
     report: Callable[[str], None] = lambda step: None,
+    *,
+    anew: bool = False,
 ) -> PublishedObjects:
     """Have the runner refresh the views, publish them, and say since when their relations hold."""
     chosen = list(views) if views is not None else None
@@ -36,7 +38,7 @@ def publish_refreshed(
                 "Start 'headwater run', or publish without --refresh: then nobody knows how new "
                 "it is.",
             )
-    done = publish_project(project, node, chosen, report)
+    done = publish_project(project, node, chosen, report, anew=anew)
     relations = {relation for vector in done.vectors.values() for relation in vector}
     note_published(node.catalog, sorted(relations), began)
     return done

@@ -82,6 +82,7 @@ class _ShareTold(_Told):
     folder: str
     objects: int
     at: float | None = None
+    as_of: float | None = None
     trouble: str | None = None
     notes: list[str] = []
     owed: list[_OwedTold] = []
@@ -367,6 +368,9 @@ def publishing(found: Mapping[str, Any]) -> list[str]:
     when = share.get("at")
     at = time.strftime("%F %T", time.localtime(when)) if when else "not yet"
     lines = [f"node {share['node'] or '(not made yet)'}: last published {at}"]
+    if as_of := share.get("as_of"):
+        shown = time.strftime("%F %T", time.localtime(as_of))
+        lines[0] += f"; it has all that the sources had committed at {shown}"
     for name, view in found["views"].items():
         if published := view.get("published"):
             lines.append(f"{name} {_published_line(published, view.get('number'))}")

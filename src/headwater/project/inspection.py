@@ -19,6 +19,7 @@ from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.mediation.telling import never_told
+from headwater.project.aligned import level_behind
 from headwater.project.choice import Choice
 from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.differences import cannot_be_relied_on, describe_difference
@@ -45,7 +46,7 @@ from headwater.project.stored_parts import (
     told_of_pairs,
 )
 from headwater.project.view_files import DefinedView, ViewFile
-from headwater.sources.contract import Source
+from headwater.sources.contract import Origin, Source
 from headwater.storage.location import Location
 
 _LITTLE_BYTES = 1 << 30
@@ -84,6 +85,9 @@ class ViewFound:
     """Which copies of relations are kept beside it, in a sentence."""
     costs: tuple[CostLine, ...] = ()
     """What each algorithm would cost; none where nothing is asked."""
+    level: Level | None = None
+    """With regard to all databases, also those behind views of other projects, where that is known;
+    its file has what is asked for."""
 
     @property
     def file(self) -> ViewFile:
@@ -354,6 +358,7 @@ def _view(
         told += tuple(t for answer in definition.answered.values() for t in never_told(answer))
         parts, stored = stored_parts(view), describe_parts(view)
         copies = describe_copies(view, table_sizes(view, sources)) if view.copies else ""
+        level, lowered = level_behind(files[0].level, view.relations, _origins(view, sources))
         if files[0].level == Level.NONE:
             found.warnings.append(_promises_nothing(name, choice.algorithm))
         found.views.append(
@@ -362,18 +367,28 @@ def _view(
                 files,
                 needed,
                 choice.algorithm,
-                choice.reason,
+                f"{lowered}. {choice.reason}" if lowered else choice.reason,
                 (*told, *_reload_would(project, filed, definition, choice)),
                 parts,
                 stored,
                 copies,
                 cost_lines(project, definition, choice, running),
+                level,
             )
         )
         views.append(view)
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))
     return views
+
+
+def _origins(view: View, sources: Mapping[str, Source]) -> dict[str, Origin]:
+    """The relations of a view that are views of other projects, by their full names."""
+    return {
+        f"{source}.{name}": origin
+        for source in view.sources
+        for name, origin in sources[source].origins().items()
+    }
 
 
 def _promises_nothing(view: str, algorithm: str) -> InputError:

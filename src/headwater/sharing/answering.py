@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.rows import Rows
 from headwater.sharing.available import AvailableContents
+from headwater.sharing.carrying_out import DryWindowError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.engines import StartSpark, lift_for, lift_for_rows
@@ -171,6 +172,17 @@ class Answering:
             return start
         change, _ = self.planner.carried(way.plan, lambda plan: lift_for(plan, self.start_spark))
         return start.after(change)
+
+    def taken_on(self, found: Contents) -> Contents:
+        """Rows of a view as far on as what is here leads."""
+        plan = self.planner.as_far_as_possible(self.catalog.view(found.subject), found.versions)
+        if plan is None:
+            return found
+        try:
+            change, _ = self.planner.carried(plan, lambda plan: lift_for(plan, self.start_spark))
+        except DryWindowError:  # a larger window would be needed
+            return found
+        return found.after(change)
 
     def _computed_now(self, way: Way) -> Contents:
         rows = sum(found.start.rows for found in way.relations)

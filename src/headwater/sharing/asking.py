@@ -72,7 +72,7 @@ class Asking:
         way = self._ways()[0]
         answering = self.node.answering(self.name)
         held = self.node.held(self.name)
-        if self.fresh_s is None or self.at:
+        if self.fresh_s is None or self.at or not catalog.store.is_writable:
             return answering.answer(way)
         if held is not None and way.is_held and held.versions.precedes(way.versions):
             self.node.advance(self.name, way.versions)  # so that the next who asks has it at once
@@ -85,12 +85,21 @@ class Asking:
     def _by_policy(self) -> Contents:
         """What is held, brought on if it is due; who asks first begins as far on as what is here
         leads, and not where somebody once published contents."""
+        if not self.node.catalog.store.is_writable:
+            return self._kept_nowhere()
         is_new = self.node.held(self.name) is None
         held = self.node.hold(self.name)
         if is_new or self.node.due(self.name, "query"):
             self.node.advance(self.name)
             held = self._held()
         return held
+
+    def _kept_nowhere(self) -> Contents:
+        """The same from a node that cannot be written."""
+        held, answering = self.node.held(self.name), self.node.answering(self.name)
+        if held is not None and not self.node.due(self.name, "query"):
+            return held
+        return answering.taken_on(answering.answer(self._ways()[0]))
 
     def _held(self) -> Contents:
         found = self.node.held(self.name)
@@ -104,7 +113,8 @@ class Asking:
 
     def _relation(self) -> Contents:
         catalog, name = self.node.catalog, self.name
-        catalog.relation(name)
+        if name not in catalog.relations:
+            raise catalog.unknown(name)
         held = self.node.held(name)
         at: Mapping[str, int] = self.at
         if self.fresh_s is not None and not at:

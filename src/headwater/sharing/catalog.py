@@ -9,8 +9,9 @@ verified, when an object is used.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,15 +27,18 @@ from headwater.sharing.encoding import (
     address_of,
     decode,
     definition_of,
+    depends,
     encode,
     net_address,
     read_interval,
 )
-from headwater.sharing.entries import Item, NodeEntry, RelationEntry
+from headwater.sharing.entries import Item, NodeEntry, Publication, RelationEntry, ViewEntry
 from headwater.sharing.errors import (
     ConflictError,
     DamagedObjectError,
     ForeignObjectError,
+    LackingError,
+    SharingError,
     UnknownNameError,
     UntrustedObjectError,
 )
@@ -48,8 +52,11 @@ from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
 from headwater.sharing.versions import Interval, Versions
 
-_DEFINING = ("node", "relation", "view")
-_DEPENDING = tuple(kind for kind in KINDS if kind not in _DEFINING)
+DEFINING = ("node", "publication", "relation", "view")
+"""What says what there is: of all that, whoever takes something takes everything."""
+_DEPENDING = tuple(kind for kind in KINDS if kind not in DEFINING)
+
+_Defining = NodeEntry | Publication | RelationEntry | ViewEntry
 
 Between: TypeAlias = tuple[str, Versions, Versions]
 """A subject and two of its versions."""
@@ -112,13 +119,20 @@ class Catalog:
     def __init__(self, store: ObjectStore, description: dict[str, Any]) -> None:
         self.store = store
         self.description = description
-        self.known = Known()
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
+        key = self.description.get("key", "")
+        self.known = Known({self.description["node"]: key} if key else {})
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
         self._between: dict[Between, ListedUpdategram] = {}
         self._updategrams: dict[str, list[ListedUpdategram]] = {}
         self._contents: dict[str, list[ListedContents]] = {}
-        self.refresh()
+        self.damaged: dict[str, SharingError] = {}
+        """Objects of which it cannot be read what they are, or of which something is missing that
+        they depend on; they count for nothing."""
 
     @classmethod
     def create(
@@ -128,6 +142,8 @@ class Catalog:
         place = local_folder(folder, "catalog")
         for what, name in (("node", node), ("system", system)):
             require_name(what, name)
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is no folder.", "Name a folder, or one that is to be made.")
         store = ObjectStore(place, durable=durable)
         _refuse_existing(place)
         store.make()
@@ -218,20 +234,32 @@ class Catalog:
     # Reading
 
     def refresh(self) -> None:
-        """Take note of objects that other processes of this node have put here."""
+        """Take note of objects that other processes of this node have put here, or taken away."""
+        there = self.store.addresses()
+        if (self._listed.keys() | self.damaged.keys()) - there:
+            self._forget()
         new = []
-        for address in sorted(self.store.addresses() - self._listed.keys()):
-            envelope, manifest = self.store.head(address)
-            new.append(self._listed_of(address, envelope.maker, manifest))
-        new.sort(key=lambda listed: KINDS.index(listed.kind))
+        for address in sorted(there - self._listed.keys() - self.damaged.keys()):
+            try:
+                envelope, manifest = self.store.head(address)
+                new.append(self._listed_of(address, envelope.maker, manifest))
+            except DamagedObjectError as error:
+                self.damaged[address] = error
+        new.sort(key=lambda listed: depends(listed.manifest))
         for listed in new:
-            if listed.kind in _DEFINING:
-                self._take_in(listed)
+            try:
+                if listed.kind in DEFINING:
+                    self._take_in(listed)
+            except LackingError as error:
+                self.damaged[listed.address] = error
+                continue
             self._note(listed)
 
     def _take_in(self, listed: Listed) -> None:
         try:
             self.known.admit(self.load(listed.address, 4 * MOST_HEAD_BYTES), listed.maker)
+        except LackingError:
+            raise
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
@@ -256,6 +284,25 @@ class Catalog:
             self._contents.setdefault(listed.subject, []).append(listed)
         self._listed[listed.address] = listed
         self._by_kind[listed.kind].append(listed)
+
+    def remove_damaged(self) -> dict[str, str]:
+        """Read everything, and remove what is not what its name says; it helps nobody.
+
+        What says who this node is, is made again.
+        """
+        for listed in list(self):
+            try:
+                self.store.read(listed.address)
+            except DamagedObjectError as error:
+                self.damaged[listed.address] = error
+        found = {address: error.message for address, error in self.damaged.items()}
+        for address in found:
+            self.store.remove(address)
+        mine = encode(NodeEntry(self.node, self._signer.public))
+        if address_of(mine) not in self._listed:
+            _introduce(self.store, self.system, self.node, self._signer)
+        self.refresh()
+        return found
 
     def __iter__(self) -> Iterator[Listed]:
         return (listed for kind in KINDS for listed in self._by_kind[kind])
@@ -328,19 +375,25 @@ class Catalog:
 
     def relation(self, name: str) -> RelationEntry:
         if name not in self.relations:
-            known = ", ".join(sorted(self.relations)) or "none"
-            raise UnknownNameError(
-                f"There is no relation {name} in this catalog.", f"There are: {known}."
-            )
+            raise self.unknown(name, "relation")
         return self.relations[name]
 
     def view(self, name: str) -> SharedView:
         if name not in self.views:
-            known = ", ".join(sorted(self.views)) or "none"
-            raise UnknownNameError(
-                f"There is no view {name} in this catalog.", f"There are: {known}."
-            )
+            raise self.unknown(name, "view")
         return self.views[name]
+
+    def unknown(self, name: str, what: str = "") -> UnknownNameError:
+        """That nothing, or no view or relation, has a name; with what there is."""
+        kinds = {"view": sorted(self.views), "relation": sorted(self.relations)}
+        known = [each for kind, names in kinds.items() if what in ("", kind) for each in names]
+        cased = {each.casefold(): each for each in known}
+        close = get_close_matches(name.casefold(), cased, 1)
+        meant = f"Did you mean '{cased[close[0]]}'? " if close else ""
+        return UnknownNameError(
+            f"There is no {what or 'view or relation'} {name} in this catalog.",
+            f"{meant}There are: {', '.join(known) or 'none'}.",
+        )
 
     def newest(self, relation: str) -> int:
         """The highest version of a relation that any object here knows."""
@@ -360,17 +413,33 @@ class Catalog:
         arrival.keep()
         return [envelope.address for envelope, _ in arrival.ready]
 
-    def add_new(self, items: Iterable[Item]) -> list[Listed]:
-        """The same; those that were not here yet."""
-        return self._made(items).keep()
+    def add_new(
+        self, items: Iterable[Item], publication: Callable[[], Publication] | None = None
+    ) -> list[Listed]:
+        """The same; those that were not here yet.
 
-    def _made(self, items: Iterable[Item]) -> Arrival:
+        If there are any with rows or changes, they are of this publication, asked for then.
+        """
+        return self._made(items, publication).keep()
+
+    def _made(
+        self, items: Iterable[Item], publication: Callable[[], Publication] | None = None
+    ) -> Arrival:
         arrival = Arrival(self)
         for item in items:
             content = encode(item)
-            envelope = Envelope(self.system, self.node, address_of(content))
-            arrival.take(item, _signed(envelope, self._signer), content)
+            address = address_of(content)
+            if publication and not isinstance(item, _Defining) and address not in self._listed:
+                self._make(arrival, publication(), None)
+                publication = None
+            self._make(arrival, item, content)
         return arrival
+
+    def _make(self, arrival: Arrival, item: Item, content: bytes | None) -> None:
+        content = encode(item) if content is None else content
+        heads = arrival.known.heads_of(item)
+        envelope = Envelope(self.system, self.node, address_of(content), heads=heads)
+        arrival.take(item, _signed(envelope, self._signer), content)
 
     def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> list[Listed]:
         """Store objects that have been found to fit, what others depend on first; the new ones."""
@@ -383,17 +452,16 @@ class Catalog:
                 listed = self._listed_of(envelope.address, envelope.maker, manifest)
                 new.append((envelope, content, listed))
         with self.store.locked():
-            for kinds in (*((kind,) for kind in _DEFINING), _DEPENDING):
+            for kinds in (*((kind,) for kind in DEFINING), _DEPENDING):
                 self.store.add_all((e, content) for e, content, at in new if at.kind in kinds)
         self.known = known
         for _, _, listed in new:
             self._note(listed)
         return [listed for _, _, listed in new]
 
-    def one_between(self, between: Between) -> Updategram | None:
+    def listed_between(self, between: Between) -> ListedUpdategram | None:
         """An updategram at hand between these versions, which all do the same, or none."""
-        listed = self._between.get(between)
-        return None if listed is None else self.load_updategram(listed)
+        return self._between.get(between)
 
 
 class Arrival:
@@ -405,29 +473,41 @@ class Arrival:
         self._nets: dict[Between, str | int] = {}
         """What the first updategram between two versions comes to; where in `ready` that is, until
         there is another."""
+        self._others: dict[Between, str] = {}
+        """Which that is, for people."""
         self.ready: list[tuple[Envelope, bytes]] = []
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
         """Judge an object; an error leaves it out."""
-        self.known.admit(item, envelope.maker, self._agrees)
+        self.known.require_heads(envelope.heads)
+        if isinstance(item, Publication):
+            self.known.require_before(item)
+        self._current = envelope
+        self.known.admit(item, envelope.maker, self._contradicted)
         self.ready.append((envelope, content))
 
-    def _agrees(self, item: Updategram) -> bool:
-        """Whether it does what another between its versions does; only one is looked at."""
+    def _contradicted(self, item: Updategram) -> str:
+        """What it says otherwise than another between its versions does, in words; only one is
+        looked at."""
         between = (item.subject, item.first, item.last)
-        known = self._nets.get(between)
-        if known is None:
-            other = self._catalog.one_between(between)
-            if other is None:
+        if between not in self._nets:
+            listed = self._catalog.listed_between(between)
+            if listed is None:
                 self._nets[between] = len(self.ready)  # where `take` puts it
-                return True
-            known = net_address(other)
-        elif isinstance(known, int):
-            first = decode(self.ready[known][1])
+                return ""
+            where = str(self._catalog.store.path(listed.address))
+            self._others[between] = f"{where}, made by {listed.maker}"
+            self._nets[between] = net_address(self._catalog.load_updategram(listed))
+        elif isinstance(at := self._nets[between], int):
+            envelope, content = self.ready[at]
+            first = decode(content)
             assert isinstance(first, Updategram)
-            known = net_address(first)
-        self._nets[between] = known
-        return net_address(item) == known
+            self._others[between] = f"{envelope.address[:12]}, made by {envelope.maker}"
+            self._nets[between] = net_address(first)
+        if net_address(item) == self._nets[between]:
+            return ""
+        mine = f"{self._current.address[:12]}, made by {self._current.maker}"
+        return f"{self._others[between]}, and {mine}"
 
     def keep(self) -> list[Listed]:
         """Let them in, all of them; those that were not here yet."""

@@ -24,6 +24,7 @@ from headwater.sharing.available import (
     Place,
 )
 from headwater.sharing.catalog import (
+    DEFINING,
     Catalog,
     Listed,
     ListedBooster,
@@ -41,8 +42,6 @@ from headwater.sharing.plans import RelationAt
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.versions import Versions
 
-ENTRIES = ("node", "relation", "view")
-"""What says what there is: all of that is taken, whatever a view needs."""
 MOST_STARTS = 8
 """How many of a view's contents are weighed, the newest."""
 
@@ -69,7 +68,7 @@ class Foreseen(Catalog):
 
     def _fits(self, listed: Listed, offered: Offered) -> bool:
         """Whether it could be let in, as far as its head tells; notes what says what there is."""
-        if listed.kind in ENTRIES:
+        if listed.kind in DEFINING:
             assert offered.entry is not None
             self.known.admit(decode(offered.entry), listed.maker)
             return True
@@ -103,7 +102,7 @@ class Foreseen(Catalog):
     def entries(self) -> set[str]:
         """Of what is offered, everything that says what there is."""
         kinds = ((offered.manifest["kind"], address) for address, offered in self._offered.items())
-        return {address for kind, address in kinds if kind in ENTRIES}
+        return {address for kind, address in kinds if kind in DEFINING}
 
 
 @dataclass(frozen=True)

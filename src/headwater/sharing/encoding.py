@@ -27,7 +27,7 @@ from headwater.errors import HeadwaterError
 from headwater.reading import format_problem
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
+from headwater.sharing.entries import Item, NodeEntry, Publication, RelationEntry, ViewEntry
 from headwater.sharing.errors import DamagedObjectError
 from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.limits import MOST_DEPTH, MOST_HEAD_BYTES
@@ -197,6 +197,9 @@ def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
     match item:
         case NodeEntry(name, key):
             return {"kind": "node", "name": name, **({"key": key} if key else {})}, ()
+        case Publication(node, number, token, before):
+            about = {"node": node, "number": number, "token": token, "before": before}
+            return {"kind": "publication", **about}, ()
         case RelationEntry(relation, owner):
             return {"kind": "relation", "owner": owner, **relation_to_json(relation)}, ()
         case ViewEntry(definition):
@@ -276,6 +279,23 @@ def _dumps(value: object) -> str:
 
 
 # Reading
+
+
+def _publication(manifest: Manifest) -> Publication:
+    node, token, before = (text_of(manifest[name]) for name in ("node", "token", "before"))
+    return Publication(node, Versions({node: manifest["number"]})[node], token, before)
+
+
+def depends(manifest: Manifest) -> tuple[int, bool, int]:
+    """What to sort by, so that objects come after those on which they depend.
+
+    A node's entry without a key, from an old release, comes after the one with its key. Of
+    publications come those first with which a life begins, then one after the other.
+    """
+    kind, number = KINDS.index(manifest["kind"]), manifest.get("number")
+    if manifest["kind"] == "publication":
+        return kind, manifest.get("before") != "", number if type(number) is int else 0
+    return kind, "key" not in manifest, 0
 
 
 def _read_contents(manifest: Manifest, body: bytes) -> Contents:
@@ -378,6 +398,7 @@ _READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
     "node": lambda manifest, body: NodeEntry(
         text_of(manifest["name"]), text_of(manifest.get("key", ""))
     ),
+    "publication": lambda manifest, body: _publication(manifest),
     "relation": lambda manifest, body: RelationEntry(
         relation_from_json(manifest), text_of(manifest["owner"])
     ),

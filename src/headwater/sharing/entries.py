@@ -1,4 +1,5 @@
-"""What a catalog knows beside data: nodes, base relations with their owners, and views."""
+"""What a catalog knows beside data: nodes and their publications, base relations with their owners,
+and views."""
 
 from __future__ import annotations
 
@@ -24,6 +25,22 @@ class NodeEntry:
 
 
 @dataclass(frozen=True)
+class Publication:
+    """A step of a node that publishes a warehouse; each names the one before (see `lives`).
+
+    Two that differ and have one number tell that the node was put back to an earlier state, or is
+    at work in two places.
+    """
+
+    node: str
+    number: int
+    token: str
+    """Made up for it, so that no other has it."""
+    before: str
+    """The token of the one with the number before; none where a life begins."""
+
+
+@dataclass(frozen=True)
 class RelationEntry:
     """A base relation; its changes originate at one node, the owner."""
 
@@ -40,6 +57,7 @@ class ViewEntry:
 
 Item: TypeAlias = (
     NodeEntry
+    | Publication
     | RelationEntry
     | ViewEntry
     | Contents

@@ -53,6 +53,14 @@ class ConflictError(SharingError):
     """Two objects say different things about one matter."""
 
 
+class LackingError(ForeignObjectError):
+    """An object is about something of which nothing is known here."""
+
+
+class PastLifeError(ForeignObjectError):
+    """An object is of an earlier life of a node, of which something else is known here."""
+
+
 class UnknownNameError(SharingError, InputError):
     """The catalog has no relation or view of a name."""
 

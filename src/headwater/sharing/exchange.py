@@ -16,9 +16,22 @@ from typing import Protocol
 
 from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Arrival, Catalog
-from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest, value_count
+from headwater.sharing.encoding import (
+    KINDS,
+    MALFORMED,
+    Manifest,
+    decode,
+    depends,
+    read_manifest,
+    value_count,
+)
 from headwater.sharing.entries import NodeEntry
-from headwater.sharing.errors import DamagedObjectError, ForeignObjectError, SharingError
+from headwater.sharing.errors import (
+    DamagedObjectError,
+    ForeignObjectError,
+    PastLifeError,
+    SharingError,
+)
 from headwater.sharing.limits import Limits
 from headwater.sharing.store import Envelope, ObjectFiles
 from headwater.sharing.trust import Trust, changed_key
@@ -137,16 +150,13 @@ class _Taking:
             self._refused[what] = error
 
     def _ordered(self) -> list[str]:
-        """What is lacking, in the order in which objects depend on others.
-
-        A node's entry without a key, from an old release, comes after the one with its key.
-        """
+        """What is lacking, in the order in which objects depend on others."""
         found = []
         for address in self._lacking():
             with self._refusing(address):
                 self._check_limits(0)
                 _, manifest = self._source.files.head(address)
-                found.append((KINDS.index(manifest["kind"]), "key" not in manifest, address))
+                found.append((*depends(manifest), address))
         return [address for *_, address in sorted(found)]
 
     def _lacking(self) -> Iterator[str]:
@@ -183,9 +193,11 @@ class _Taking:
                 f"The object {address[:12]} belongs to the system '{envelope.system}'.",
                 f"This is the system '{self._target.system}'.",
             )
+        manifest = read_manifest(content.partition(b"\n")[0])
+        if self._is_own_past(envelope, manifest):
+            return ""
         self._trust.require_other(envelope.maker)
         key = self._arrival.known.nodes.get(envelope.maker)
-        manifest = read_manifest(content.partition(b"\n")[0])
         kind: str = manifest["kind"]
         self._check_values(value_count(manifest, content))
         try:
@@ -194,6 +206,8 @@ class _Taking:
             if key is not None:  # else the maker is unknown, which is said below
                 self._trust.require_signature(envelope, key)
             self._arrival.take(decode(content), envelope, content)
+        except PastLifeError:
+            return ""  # there may be two of it, and nothing that is new leads on from it
         except SharingError:
             raise
         except MALFORMED as error:
@@ -203,6 +217,17 @@ class _Taking:
                 "It was not written by Headwater: get another copy of it.",
             ) from None
         return kind
+
+    def _is_own_past(self, envelope: Envelope, manifest: Manifest) -> bool:
+        """Whether this node made it before it began anew: it was put back, and need not know it."""
+        node = self._target.node
+        mine = self._arrival.known.publications.get(node)
+        if mine is None or envelope.maker != node:
+            return False
+        numbers = [number for name, number, _ in envelope.heads if name == node]
+        if manifest["kind"] == "publication" and type(manifest.get("number")) is int:
+            numbers.append(manifest["number"])
+        return bool(numbers) and mine.is_past(max(numbers))
 
     def _meet(self, envelope: Envelope, content: bytes) -> bool:
         """Judge what a node says of itself; False if it is known better."""

@@ -27,6 +27,7 @@ from headwater.sharing.peers import Peer
 from headwater.sharing.store import ObjectStore
 from headwater.sharing.versions import Versions
 
+_LONGEST_S = 36_500 * 86_400.0
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -159,20 +160,37 @@ def _not_fresh(
     ]
     owners = {catalog.relations[name].owner for name in late if name in catalog.relations}
     known = [ago for ago in late.values() if ago is not None]
-    can = "without a freshness" if len(known) < len(late) else f"for {show_seconds(max(known) + 1)}"
+    owner = " or ".join(sorted(owners)) or "the owner"
+    if len(known) < len(late):
+        hint = (
+            "A warehouse says it when its runner publishes by itself, and with 'headwater share "
+            f"publish --refresh' beside a runner: have {owner} do that, and meet it then. Or ask "
+            "without a freshness."
+        )
+    else:
+        hint = (
+            f"Ask for {show_seconds(max(known) + 1)}, or meet {owner}, or a node that has; --from "
+            "names folders to look in."
+        )
     return NotFreshError(
         f"{subject} cannot be had as it was {show_seconds(seconds)} ago: {', and '.join(said)}.",
-        f"Ask {can}, or meet {' or '.join(sorted(owners)) or 'the owner'}, or a node that has; "
-        "--from names folders to look in.",
+        hint,
     )
 
 
 def parse_seconds(text: str) -> float:
     """Read `90s`, `5m`, `2h` or `1d`."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])", text.strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd])", text.strip())
     if found is None:
-        raise InputError(f"'{text}' is no time.", "Write for example 90s, 5m, 2h or 1d.")
-    return float(found[1]) * _UNITS[found[2]]
+        raise InputError(f"'{text:.40}' is no time.", "Write for example 90s, 5m, 2h or 1d.")
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds > _LONGEST_S:
+        raise InputError(
+            f"'{text:.40}' is too long a time.",
+            f"Up to {_LONGEST_S / _UNITS['d']:.0f}d can be asked for; leave it out if it may be of "
+            "any age.",
+        )
+    return seconds
 
 
 def show_seconds(seconds: float) -> str:

@@ -46,7 +46,7 @@ from headwater.sharing.history import contents_at, relation_between
 from headwater.sharing.limits import Limits
 from headwater.sharing.mediating import mediated_answer
 from headwater.sharing.offers import Offering
-from headwater.sharing.peers import Peer
+from headwater.sharing.peers import NODE_FILE, Peer, place_of
 from headwater.sharing.plan_costs import Speeds
 from headwater.sharing.planning import Planner, ViewPlan
 from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json, policy_to_json
@@ -56,6 +56,7 @@ from headwater.sharing.stored import StoredPart, computed, kept
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from headwater.sharing.windows import Window
+from headwater.storage.location import Location
 
 Tuples = Iterable[Sequence[object]]
 AnyBooster = TypeVar("AnyBooster", Booster, GroupingBooster | Window)
@@ -81,7 +82,7 @@ class SharingNode:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.policy = policy_from_json(catalog.description.get("policy"))
+        self.policy = _policy_of(catalog)
         self.speeds = Speeds()
         self.start_spark: StartSpark = start_spark
         """For plans of very many rows."""
@@ -108,6 +109,19 @@ class SharingNode:
     def name(self) -> str:
         return self.catalog.node
 
+    def require_named(self, name: str = "", system: str = "") -> None:
+        """InputError if this node is called otherwise than somebody says."""
+        for what, given, known in (
+            ("node", name, self.name),
+            ("system", system, self.catalog.system),
+        ):
+            if given and given != known:
+                of = "is called" if what == "node" else "belongs to the system"
+                raise InputError(
+                    f"The node in {self.catalog.store.folder} {of} '{known}', not '{given}'.",
+                    f"Leave out --{what}, or have a node made in another folder, with --catalog.",
+                )
+
     def set_policy(self, policy: Policy) -> None:
         with self.catalog.store.locked():
             self.catalog.describe(policy=policy_to_json(policy))
@@ -121,8 +135,18 @@ class SharingNode:
         if path is None:
             return None
         found = decode(self.catalog.store.read_held(path), shared_object(path))
-        assert isinstance(found, Contents)
+        if not isinstance(found, Contents) or found.subject != name or not self._fits(found):
+            what = found.subject if isinstance(found, Contents) else "something else"
+            raise _not_what_is_held(path, name, what)
         return found
+
+    def _fits(self, held: Contents) -> bool:
+        """Whether it has the columns and versions that what has its name has here."""
+        view = self.catalog.views.get(held.subject)
+        if view is not None:
+            return held.schema == view.schema and set(held.versions) == set(view.relations)
+        entry = self.catalog.relations.get(held.subject)
+        return entry is None or held.schema == entry.relation.schema
 
     def holdings(self) -> dict[str, Contents]:
         return {
@@ -137,7 +161,7 @@ class SharingNode:
         if path is None:
             return None
         found = decode(self.catalog.store.read_held(path), shared_object(path))
-        if not isinstance(found, GroupingBooster | Window):
+        if not isinstance(found, GroupingBooster | Window) or found.view != self.catalog.view(name):
             raise DamagedObjectError(
                 f"{shared_object(path)} is not what is stored of view {name}.",
                 "Delete the file; it is made anew when it is needed.",
@@ -279,6 +303,8 @@ class SharingNode:
         `rows` are the view at the whole vector `at`, if they come from somewhere else.
         """
         definition = self.catalog.view(name)
+        if at is None and rows is None and (there := self.held(name)) is not None:
+            return there
         with self.catalog.store.locked():
             self.catalog.refresh()
             if (there := self.held(name)) is not None and at is None:
@@ -592,6 +618,25 @@ class SharingNode:
     def answering(self, name: str) -> Answering:
         """What weighs the ways to answers about a view, and goes them."""
         return Answering(self.planner(self.catalog.view(name)), self.start_spark)
+
+
+def _not_what_is_held(path: Location, name: str, what: str) -> DamagedObjectError:
+    return DamagedObjectError(
+        f"{shared_object(path)} is not what this node holds of {name}, but of {what}.",
+        "Put back the file that was there; if it is lost, delete this one: a view is then made "
+        "anew from what is published.",
+    )
+
+
+def _policy_of(catalog: Catalog) -> Policy:
+    try:
+        return policy_from_json(catalog.description.get("policy"))
+    except InputError as error:
+        place = place_of(catalog.store.folder / NODE_FILE, "policy")
+        raise InputError(
+            f"{place}: {error.message}",
+            f"{error.hint.rstrip('.')}. Put the file right, or set the policy with --policy.",
+        ) from None
 
 
 def _schema(name: str, columns: Mapping[str, str]) -> Schema:

@@ -19,7 +19,7 @@ from typing import Protocol
 from headwater.errors import HeadwaterError
 from headwater.reading import parse_json
 from headwater.sharing.available import Place
-from headwater.sharing.encoding import KINDS, Manifest, address_of, read_manifest
+from headwater.sharing.encoding import Manifest, address_of, depends, read_manifest
 from headwater.sharing.errors import DamagedObjectError, PeerError
 from headwater.sharing.limits import MOST_NAME_BYTES
 from headwater.sharing.store import ObjectFiles
@@ -56,10 +56,9 @@ class Offered:
         return read_manifest(self.head, f"The object {self.address[:12]} in the peer's listing")
 
     @cached_property
-    def order(self) -> tuple[int, bool, str]:
-        """Objects come after those on which they depend, and nodes with a key before others."""
-        manifest = self.manifest
-        return KINDS.index(manifest["kind"]), "key" not in manifest, self.address
+    def order(self) -> tuple[int, bool, int, str]:
+        """Objects come after those on which they depend."""
+        return *depends(self.manifest), self.address
 
     @property
     def entry(self) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         with (node_folder(path.parent) / path.name).open() as file:
             return parse_description(read_at_most(file, MOST_HEAD_BYTES))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{path.parent} is not a catalog of shared objects.",
             "Name the folder of a node, or make one.",
@@ -30,6 +31,15 @@ def read_description(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path} cannot be read: {words_of(error)}.", "Put the file right."
         ) from None
+
+
+def place_of(path: Path, key: str) -> str:
+    """A node's public file with the line in which it says something, for people."""
+    with suppress(OSError, ValueError):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.lstrip().startswith(f'"{key}"'):
+                return f"{path}:{number}"
+    return str(path)
 
 
 def parse_description(content: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from a policy is decided by `is_due` and `Boosters.wants`, and nowhere else.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from headwater.errors import InputError
@@ -32,12 +33,27 @@ class Hybrid:
 
     most_rows: int = 1000
 
+    def __post_init__(self) -> None:
+        if type(self.most_rows) is not int or self.most_rows < 0:
+            raise InputError(
+                f"The policy 'hybrid' has {self.most_rows!r} rows.",
+                "Up to how many waiting rows are taken in at once is a whole number from 0 on.",
+            )
+
 
 @dataclass(frozen=True)
 class Periodic:
     """Views follow when they are so old, asked for or not; in between they are as they are."""
 
     every_s: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        is_number = type(self.every_s) in (int, float)
+        if not is_number or not 0 < self.every_s < inf:
+            raise InputError(
+                f"The policy 'periodic' has {self.every_s!r} seconds.",
+                "How old a view becomes before it follows is a number of seconds above 0.",
+            )
 
 
 Propagation: TypeAlias = Eager | Lazy | Hybrid | Periodic
@@ -101,6 +117,7 @@ _KINDS: dict[str, type[Propagation]] = {
     "periodic": Periodic,
 }
 PROPAGATIONS = tuple(_KINDS)
+POLICIES = "eager, lazy, hybrid with a number of rows and periodic with a number of seconds"
 
 
 def policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -124,16 +141,20 @@ def policy_from_json(json: Any) -> Policy:
         given = dict(json["propagation"])
         propagation = propagation_of(given.pop("kind"), **given)
         made = json["boosters"]
+        most = made["most_rows"]
+        if most is not None and (type(most) is not int or most < 0):
+            raise ValueError(f"most_rows is {most!r}")
         paying = made.get("only_paying", False) is True
         volunteers = made.get("volunteers", False) is True
-        boosters = Boosters(tuple(made["views"]), made["most_rows"], paying, volunteers)
+        boosters = Boosters(tuple(made["views"]), most, paying, volunteers)
         granularity = json["granularity"]
         if granularity not in ("transaction", "run"):
-            raise ValueError(granularity)
+            raise ValueError(f"granularity is {granularity!r}")
         only = tuple(map(str, json.get("only", ())))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        lacks = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(
-            f"The policy of the node cannot be read: {error!r}.", "Set it anew."
+            f"The policy cannot be read: {lacks}.", f"Allowed are {POLICIES}."
         ) from None
     return Policy(propagation, boosters, granularity, only)
 

@@ -3,7 +3,8 @@
 A relation is published with the columns that its change log has, and its version is the number
 of its source's transaction: `shop.orders` at 7 is that table after the seventh transaction of
 `shop`. A view's version vector follows from the vector of its commit. So what `headwater
-status` shows as numbers are versions here, and relations of one source move together.
+status` shows as numbers are versions here, until a life begins (`lives`), and relations of one
+source move together.
 
 Rows of base relations are not published: a warehouse has none. Peers start from a view's contents
 and go on by updategrams of the view, or by updategrams of its relations and boosters.
@@ -11,27 +12,28 @@ and go on by updategrams of the view, or by updategrams of its relations and boo
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.errors import HeadwaterError, InputError, one_or_several
 from headwater.frames.session import Spark
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, SharingError
+from headwater.sharing.lives import Lives
 from headwater.sharing.owed import OwedBooster, owed_for, read_owed, with_more, write_owed
+from headwater.sharing.relation_publication import holes, intervals_of, made_again, way_of
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 from headwater.sharing.view_publication import CommittedVersion, ViewPublication, no_spark
-from headwater.warehouse.change_records import Break
-from headwater.warehouse.changes import ChangeLog, between
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
+_LOST = "files of what was published are gone, and the warehouse does not have it any more"
 _NO_COMMITS = "it was loaded anew, or its commits since the last time are not kept any more"
 
 
@@ -51,6 +53,8 @@ class PublishedObjects:
     """The commits up to which views are published."""
     owed: list[OwedBooster] = field(default_factory=list)
     """Boosters that are to be made, those of earlier publications first."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """By address: objects of the node that were damaged and are removed."""
     unmade: dict[str, HeadwaterError] = field(default_factory=dict)
     """By source: why boosters that are owed could not be made now."""
 
@@ -68,6 +72,8 @@ def publish_warehouse(
     spark: Spark = no_spark,
     report: Callable[[str], None] = lambda step: None,
     boosted: Callable[[str], bool] = lambda view: False,
+    anew: bool = False,
+    verify: bool = False,
 ) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
@@ -75,7 +81,8 @@ def publish_warehouse(
     `spark` may be what gives a session; it is called only for views with a top that are not small.
     `report` is told what is being done. `boosted` says for which views boosters are then owed. A
     view that cannot be published is no reason to leave the others; if there is none that can, that
-    is raised.
+    is raised. `anew` asks for a life of its own, under versions that nobody has seen (see `lives`),
+    `verify` for reading what the node has: what is damaged is removed, and made again if possible.
     """
     done = publish_what_can_be(
         catalog,
@@ -85,6 +92,8 @@ def publish_warehouse(
         spark=spark,
         report=report,
         boosted=boosted,
+        anew=anew,
+        verify=verify,
     )
     if not done.numbers:
         raise one_or_several(done.refused.values())
@@ -100,6 +109,8 @@ def publish_what_can_be(
     spark: Spark = no_spark,
     report: Callable[[str], None] = lambda step: None,
     boosted: Callable[[str], bool] = lambda view: False,
+    anew: bool = False,
+    verify: bool = False,
     wait: bool = True,
 ) -> PublishedObjects:
     """The same; it may be that nothing can. BusyError if another process is at it, and this one is
@@ -115,44 +126,103 @@ def publish_what_can_be(
         catalog.reread()
         catalog.refresh()
         done = PublishedObjects(owed=read_owed(catalog.store))
+        if verify:
+            done.damaged = catalog.remove_damaged()
+        lives = Lives(catalog, warehouse, anew=anew)
         relations = _relations(catalog, warehouse)
         found: dict[str, _Found] = {}
+        filled: dict[str, list[Updategram] | None] = {}
         for table in tables:
             report(f"publishing {table.name}")
             try:
                 definition = _definition(catalog, table, relations)
+                offsets = _offsets(lives, definition, table)
+                lost = _fill(catalog, warehouse, definition, lives, filled)
                 publication = ViewPublication(
-                    catalog, definition, table, each_transaction, spark, boosted(table.name)
+                    catalog,
+                    definition,
+                    table,
+                    offsets,
+                    each_transaction,
+                    spark,
+                    lost,
+                    boosted(table.name),
                 )
                 table.log.make_durable()  # a commit that is lost again must not be published
                 versions = publication.versions()
-                if publication.begins_anew(versions):
+                if why := _begun(lives, definition):
+                    done.anew[table.name] = why
+                elif publication.begins_anew(versions):
                     done.anew[table.name] = _NO_COMMITS
+                elif publication.begins_behind_a_hole:
+                    done.anew[table.name] = _LOST
                 items = [*publication.items(versions)]
                 found[table.name] = _Found(definition, versions, items)
             except HeadwaterError as error:
                 done.refused[table.name] = error
+        done.updategrams += [step for steps in filled.values() if steps for step in steps]
         reached = dict(catalog.description.get("reached", {}))
-        moved = _relation_updategrams(catalog, warehouse, found, reached, done, each_transaction)
+        moved = _relation_updategrams(
+            catalog, warehouse, found, reached, done, lives, each_transaction
+        )
         found = {name: view for name, view in found.items() if name not in done.refused}
         if not found:
             return done
         done.vectors = {name: view.versions[-1].versions for name, view in found.items()}
         done.numbers = {name: view.versions[-1].number for name, view in found.items()}
         known = catalog.views | {name: view.definition for name, view in found.items()}
-        _owe(catalog, done, {n: view for n, view in known.items() if boosted(n)}, moved)
-        for listed in catalog.add_new(_items(catalog, found.values(), done.updategrams)):
-            done.note(listed.kind)
-        _note(catalog, published=done.numbers, reached=reached)
+        _owe(catalog, done, {n: view for n, view in known.items() if boosted(n)}, moved, lives)
+        made = _items(catalog, found.values(), done.updategrams)
+        for listed in catalog.add_new(made, lives.publication):
+            if listed.kind != "publication":
+                done.note(listed.kind)
+        _note(catalog, lives.published(), published=done.numbers, reached=reached)
     return done
 
 
-def _note(catalog: Catalog, **reached: Mapping[str, int]) -> None:
+def _fill(
+    catalog: Catalog,
+    warehouse: Warehouse,
+    definition: SharedView,
+    lives: Lives,
+    filled: dict[str, list[Updategram] | None],
+) -> bool:
+    """Make updategrams of a view's relations again that are missing here; whether some are lost."""
+    for name, relation in definition.relations.items():
+        reached = catalog.description.get("reached", {}).get(name)
+        if name in filled or reached is None or relation.source in lives.begun:
+            continue
+        offset = lives.offset(relation.source, [name])
+        log = ChangeLog(warehouse.changes, relation.source)
+        made = [made_again(log, relation, offset, hole)
+                for hole in holes(catalog, name, offset, reached)]  # fmt: skip
+        filled[name] = None if None in made else [step for step in made if step is not None]
+    return any(filled.get(name, []) is None for name in definition.relations)
+
+
+def _offsets(lives: Lives, definition: SharedView, table: ViewTable) -> dict[str, int]:
+    """For each source of a view, how its versions follow from numbers."""
+    relations, vector = definition.relations.values(), table.latest().vector
+    return {
+        source: lives.offset(
+            source, [r.name for r in relations if r.source == source], vector[source].number
+        )
+        for source in sorted({relation.source for relation in relations})
+    }
+
+
+def _begun(lives: Lives, definition: SharedView) -> str:
+    """Why a life begins of what a view reads, if one does."""
+    sources = (relation.source for relation in definition.relations.values())
+    return next((lives.begun[source] for source in sources if source in lives.begun), "")
+
+
+def _note(catalog: Catalog, lives: Mapping[str, Any], **reached: Mapping[str, int]) -> None:
     """Write down how far everything is published, if that has changed."""
     before = {name: catalog.description.get(name, {}) for name in reached}
     now = {name: before[name] | dict(numbers) for name, numbers in reached.items()}
-    if now != before:
-        catalog.describe(**now)
+    if now != before or lives:
+        catalog.describe(**now, **lives)
 
 
 def _published(catalog: Catalog, view: str) -> Versions | None:
@@ -167,6 +237,7 @@ def _owe(
     done: PublishedObjects,
     boosted: Mapping[str, SharedView],
     moved: Iterable[Interval],
+    lives: Lives,
 ) -> None:
     """Write down what is owed from now on; what was owed for nothing is forgotten.
 
@@ -175,7 +246,8 @@ def _owe(
     """
     before = done.owed
     reached = catalog.description.get("reached", {})
-    kept = [o for o in before if o.last <= reached.get(o.changed, 0) and o.view in boosted]
+    kept = [o for o in before if o.last <= reached.get(o.changed, 0) and o.view in boosted
+            and lives.is_current(o)]  # fmt: skip
     vectors = {name: done.vectors.get(name) or _published(catalog, name) for name in boosted}
     at = {name: vector for name, vector in vectors.items() if vector is not None}
     done.owed = with_more(kept, owed_for([boosted[name] for name in at], at, moved))
@@ -263,6 +335,7 @@ def _relation_updategrams(
     views: Mapping[str, _Found],
     reached: dict[str, int],
     done: PublishedObjects,
+    lives: Lives,
     each_transaction: bool,
 ) -> list[Interval]:
     """Make those that are new, and say how far that reaches; over which intervals they are.
@@ -273,135 +346,19 @@ def _relation_updategrams(
     moved: list[Interval] = []
     for name, relation in sorted(relations.items(), key=lambda item: item[1].source):
         reading = {n: v for n, v in views.items() if name in v.definition.relations}
-        vectors = [[at.versions[name] for at in view.versions] for view in reading.values()]
+        versions = [[at.versions[name] for at in view.versions] for view in reading.values()]
         log = ChangeLog(warehouse.changes, relation.source)
+        offset = lives.offset(relation.source, [name])
+        known = None if relation.source in lives.begun else reached.get(name)
         try:
-            way = _way(catalog, log, name, vectors, reached.get(name), each_transaction)
+            way = way_of(catalog, log, name, versions, offset, known, each_transaction)
             steps = list(way.steps(log, relation, each_transaction))
         except HeadwaterError as error:
             done.refused |= {n: error for n in reading if n not in done.refused}
             continue
-        if way.anew:
-            done.anew[name] = way.anew
-        reached[name] = max(way.borders)
+        if why := lives.begun.get(relation.source) or way.anew:
+            done.anew[name] = why
+        reached[name] = max(way.borders) + offset
         done.updategrams += steps
-        moved += _intervals(steps)
+        moved += intervals_of(steps)
     return moved
-
-
-def _intervals(steps: Iterable[Updategram]) -> Iterator[Interval]:
-    """Those that steps which follow each other cover together."""
-    whole: Interval | None = None
-    for step in steps:
-        interval = step.interval
-        if whole is not None and whole.last == interval.first:
-            whole = Interval(whole.relation, whole.first, interval.last)
-            continue
-        if whole is not None:
-            yield whole
-        whole = interval
-    if whole is not None:
-        yield whole
-
-
-@dataclass
-class _Way:
-    """Where updategrams of a relation start and end: where views that are published stand.
-
-    `vectors` has for each view the relation's versions at which it stood.
-    """
-
-    borders: list[int]
-    vectors: Sequence[Sequence[int]]
-    anew: str = ""
-    """Why it does not start where the last one ended, if that is so."""
-
-    def steps(
-        self, log: ChangeLog, relation: Relation, each_transaction: bool
-    ) -> Iterator[Updategram]:
-        """The updategrams, from what the change log says."""
-        step = _Step(relation, self.borders[0])
-        ends = deque(self.borders[1:])
-        for change in between(log, self.borders[0], self.borders[-1]):
-            if isinstance(change, Break):
-                if change.columns is None or relation.name in change.columns:
-                    step = _Step(relation, self._behind(log, relation, change))
-                    ends = deque(end for end in ends if end > step.first)
-            elif change.number > step.first:
-                delta = change.transaction.deltas.get(relation.name)
-                if delta:
-                    step.take(_only(delta, relation, log.source, change.number))
-                if each_transaction and delta and change.number != ends[0]:
-                    yield step.made(change.number)
-                    step = _Step(relation, change.number)
-            if ends and change.number == ends[0]:
-                yield step.made(ends.popleft())
-                step = _Step(relation, change.number)
-
-    def _behind(self, log: ChangeLog, relation: Relation, gap: Break) -> int:
-        """Where to begin anew behind a gap: where a view was loaded after it."""
-        across = any(vector[0] < gap.number <= vector[-1] for vector in self.vectors)
-        later = [n for vector in self.vectors for n in vector if n >= gap.number]
-        if across or not later:
-            raise SharingError(
-                f"The change log of {log.source} has a gap at number {gap.number}: {gap.reason}",
-                f"What became of {relation.name} there is not known: publish it into a new node.",
-            )
-        self.anew = f"the change log has a gap at number {gap.number}: {gap.reason.rstrip('.')}"
-        return min(later)
-
-
-class _Step:
-    """What has happened to a relation since a version: inserted and deleted apart."""
-
-    def __init__(self, relation: Relation, first: int) -> None:
-        self.first = first
-        self._relation = relation
-        self._inserted: list[Rows] = []
-        self._deleted: list[Rows] = []
-
-    def take(self, delta: Rows) -> None:
-        self._inserted.append(delta.positive())
-        self._deleted.append(-delta.negative())
-
-    def made(self, last: int) -> Updategram:
-        name, schema = self._relation.name, self._relation.schema
-        return Updategram(
-            name,
-            Versions({name: self.first}),
-            Versions({name: last}),
-            Rows.sum(schema, self._inserted),
-            Rows.sum(schema, self._deleted),
-        )
-
-
-def _way(
-    catalog: Catalog,
-    log: ChangeLog,
-    relation: str,
-    vectors: Sequence[Sequence[int]],
-    reached: int | None,
-    each_transaction: bool,
-) -> _Way:
-    """From where it is known that all updategrams are there, over those that are there already."""
-    wanted = {n for vector in vectors for n in (vector if each_transaction else vector[-1:])}
-    ends = {u.last[relation] for u in catalog.updategrams(relation)}
-    start, kept, anew = max(ends, default=None) if reached is None else reached, log.first - 1, ""
-    if start is None:
-        start = max(min(map(min, vectors)), kept)
-    elif start < kept and (later := [n for vector in vectors for n in vector if n >= kept]):
-        anew = f"the change log begins at number {kept + 1}, and {start} was published last"
-        start = min(later)
-    borders = sorted({start, *(n for n in wanted | ends if n > start)})
-    return _Way(borders, vectors, anew)
-
-
-def _only(delta: Rows, relation: Relation, source: str, number: int) -> Rows:
-    missing = [c for c in relation.schema.names if c not in delta.schema.positions]
-    if missing:
-        raise SharingError(
-            f"Transaction {number} of {source} was logged without {', '.join(missing)} of "
-            f"{relation.name}.",
-            "Publish again once the change log starts after it ('retention' in headwater.toml).",
-        )
-    return delta.only(relation.schema)

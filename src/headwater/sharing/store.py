@@ -14,12 +14,13 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import quote, unquote
 
 from headwater.errors import BusyError, HeadwaterError, InputError
@@ -43,6 +44,11 @@ _AT_ONCE = 32
 """So many files are brought to the disk at once: it syncs many in the time of a few."""
 
 
+Heads: TypeAlias = tuple[tuple[str, int, str], ...]
+"""Of the nodes whose relations an object is about, the newest publication that its maker knew: the
+node, and the publication's number and token."""
+
+
 @dataclass(frozen=True)
 class Envelope:
     """Who made an object, in which system, its address, and the maker's signature if any."""
@@ -51,6 +57,7 @@ class Envelope:
     maker: str
     address: str
     signature: str = ""
+    heads: Heads = ()
 
     @property
     def statement(self) -> bytes:
@@ -58,27 +65,39 @@ class Envelope:
         return b"headwater object 1\n" + json.dumps(self._names).encode("ascii")
 
     @property
-    def _names(self) -> list[str]:
-        return [self.system, self.maker, self.address]
+    def _names(self) -> list[Any]:
+        heads = [self._heads] if self.heads else []
+        return [self.system, self.maker, self.address, *heads]
+
+    @property
+    def _heads(self) -> dict[str, list[int | str]]:
+        return {node: [number, token] for node, number, token in self.heads}
 
     def line(self) -> bytes:
         check = hashlib.sha256(json.dumps(self._names).encode()).hexdigest()[:16]
         members = {"system": self.system, "maker": self.maker, "address": self.address}
+        heads = {"heads": self._heads} if self.heads else {}
         signature = {"signature": self.signature} if self.signature else {}
-        return json.dumps({**members, "check": check, **signature}).encode("ascii") + b"\n"
+        return json.dumps({**members, **heads, "check": check, **signature}).encode("ascii") + b"\n"
 
     @classmethod
     def read(cls, line: bytes, path: Location | Path) -> Envelope:
         try:
             found = json.loads(line)
             members = (found["system"], found["maker"], found["address"])
-            envelope = cls(*members, found.get("signature", ""))
+            heads = tuple((node, *head) for node, head in found.get("heads", {}).items())
+            envelope = cls(*members, found.get("signature", ""), heads)
             texts = all(isinstance(member, str) for member in (*members, envelope.signature))
+            texts = texts and all(_is_head(*head) for head in heads)
             if texts and envelope.line().rstrip(b"\n") == line.rstrip(b"\n"):
                 return envelope
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             pass
         raise _damaged(path, "its first line is not what Headwater writes")
+
+
+def _is_head(node: object, number: object, token: object) -> bool:
+    return isinstance(node, str) and type(number) is int and isinstance(token, str)
 
 
 def local_folder(path: Path | str, what: str) -> Path:
@@ -184,7 +203,7 @@ class ObjectStore(ObjectFiles):
         What it publishes is as open as its folder, what it keeps to itself never is.
         """
         for folder in (self._objects, self._held):
-            with _reading(folder):
+            with self._changing(folder):
                 folder.make_folder()
                 folder.names()
         self._root.settle(())  # who made them may have been killed before they were durable
@@ -194,9 +213,10 @@ class ObjectStore(ObjectFiles):
     def add(self, envelope: Envelope, content: bytes) -> bool:
         """Store an object; False if it is there already."""
         path = self._at(envelope.address)
-        path.parent.make_folder()
-        self._objects.settle(())  # the name of that folder, whoever made it
-        return not path.exists() and path.put_if_absent(envelope.line() + content)
+        with self._writing():
+            path.parent.make_folder()
+            self._objects.settle(())  # the name of that folder, whoever made it
+            return not path.exists() and path.put_if_absent(envelope.line() + content)
 
     def add_all(self, objects: Iterable[tuple[Envelope, bytes]]) -> None:
         """Store objects in no order, to be called while `locked`.
@@ -228,14 +248,28 @@ class ObjectStore(ObjectFiles):
         try:
             yield
         except OSError as error:
+            full = error.errno in (ENOSPC, EDQUOT)
             raise HeadwaterError(
                 f"The node's folder {self.folder} cannot be written: {error.strerror or error}.",
-                "Look at the folder, its owner and its disk.",
+                "Make room there, and run the command again: what was there is whole."
+                if full
+                else "Look at the folder, its owner and its disk; what can be read is answered.",
             ) from None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this process may change what is here, as far as the folder tells."""
+        return os.access(self.folder, os.W_OK | os.X_OK, effective_ids=True)
+
+    def remove(self, address: str) -> None:
+        """An object that is damaged; another copy may take its place."""
+        with self._writing():
+            self._at(address).remove()
 
     def replace(self, envelope: Envelope, content: bytes) -> None:
         """Put an object in the place of the same with another envelope."""
-        self._at(envelope.address).replace(envelope.line() + content)
+        with self._writing():
+            self._at(envelope.address).replace(envelope.line() + content)
 
     # What the node holds
 
@@ -253,11 +287,13 @@ class ObjectStore(ObjectFiles):
     def hold(self, name: str, envelope: Envelope, content: bytes) -> None:
         """Put what the node holds under a name in the place of what was there, in one step."""
         path = self._held / f"{quote(name, safe='')}.jsonl"
-        path.replace(envelope.line() + content)
+        with self._writing():
+            path.replace(envelope.line() + content)
 
     def hold_stored(self, name: str, envelope: Envelope, content: bytes) -> None:
         """Put what is stored of a view that the node holds in the place of what was there."""
-        (self._held / f"{quote(name, safe='')}.stored").replace(envelope.line() + content)
+        with self._writing():
+            (self._held / f"{quote(name, safe='')}.stored").replace(envelope.line() + content)
 
     def stored(self, name: str) -> Location | None:
         """The file of that, if there is one."""
@@ -283,8 +319,9 @@ class ObjectStore(ObjectFiles):
     def write_key(self, signer: Signer) -> None:
         """Keep the node's private key; what is left of one that could not be read goes."""
         path = self._root / PRIVATE_FILE
-        path.remove()
-        path.write(signer.private())
+        with self._writing():
+            path.remove()
+            path.write(signer.private())
 
     @contextmanager
     def locked(self, wait: bool = True) -> Iterator[None]:
@@ -295,7 +332,7 @@ class ObjectStore(ObjectFiles):
         path = self._root / "lock"
         with self._own_lock, ExitStack() as stack:
             if not self._depth:
-                with _reading(path):
+                with self._changing(path):
                     lock = path.locked() if wait else path.try_lock()
                 if lock is None:
                     raise BusyError(
@@ -309,9 +346,24 @@ class ObjectStore(ObjectFiles):
             finally:
                 self._depth -= 1
 
-    def mirroring(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _changing(self, path: Location) -> Iterator[None]:
+        """A folder that cannot be written is told; what else is in the way is damage."""
+        try:
+            with _reading(path, but=(EROFS, EACCES, EPERM, ENOSPC, EDQUOT)):
+                yield
+        except OSError:
+            with self._writing():
+                raise
+
+    @contextmanager
+    def mirroring(self) -> Iterator[None]:
         """One process at a time says elsewhere what this node has."""
-        return (self._root / MIRRORING).locked()
+        path = self._root / MIRRORING
+        with self._changing(path):
+            lock = path.locked()
+        with lock:
+            yield
 
     def remove_leftovers(self) -> None:
         """Remove temporary files of processes that were killed."""
@@ -344,10 +396,12 @@ def _read(path: Location, most: int | None = None) -> tuple[Envelope, bytes]:
 
 
 @contextmanager
-def _reading(path: Location) -> Iterator[None]:
+def _reading(path: Location, but: Collection[int] = ()) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in but:
+            raise
         raise _damaged(path, f"it cannot be read: {error.strerror}") from None
 
 

@@ -31,8 +31,8 @@ class Trust:
         if maker == self.node:
             raise UntrustedObjectError(
                 f"An object that is not known here was made in the name of {maker}, this node.",
-                "It is forged, or this node was set back to an earlier state: then go on under a "
-                "new name.",
+                "It is forged, or this node was put back to an earlier state: then run 'headwater "
+                "share publish --anew' if it publishes a warehouse, else go on under a new name.",
             )
 
     def require_key(self, maker: str, key: str, known: str) -> None:

@@ -9,7 +9,7 @@ before, by its signature (`trust`); a node that lies about what is its own to sa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import quote
@@ -21,8 +21,8 @@ from headwater.algebra.views import Join
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.effort import require_little_work
-from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
-from headwater.sharing.errors import ConflictError, ForeignObjectError
+from headwater.sharing.entries import Item, NodeEntry, Publication, RelationEntry, ViewEntry
+from headwater.sharing.errors import ConflictError, ForeignObjectError, LackingError
 from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.limits import (
     MOST_CHECK_SECONDS,
@@ -30,14 +30,16 @@ from headwater.sharing.limits import (
     MOST_COUNT,
     MOST_NAME_BYTES,
 )
+from headwater.sharing.publications import Publications
 from headwater.sharing.shared_views import SharedView
+from headwater.sharing.store import Heads
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from headwater.sharing.windows import Window, first_of
 
-Agrees = Callable[[Updategram], bool]
-"""Whether the updategrams at hand of its subject between its versions do the same."""
+Contradicted = Callable[[Updategram], str]
+"""Which updategram at hand of its subject between its versions does something else, in words."""
 
 
 @dataclass
@@ -49,10 +51,30 @@ class Known:
     relations: dict[str, RelationEntry] = field(default_factory=dict)
     views: dict[str, SharedView] = field(default_factory=dict)
 
-    def copy(self) -> Known:
-        return Known(dict(self.nodes), dict(self.relations), dict(self.views))
+    publications: dict[str, Publications] = field(default_factory=dict)
+    """Those of each node that publishes a warehouse."""
 
-    def admit(self, item: Item, maker: str, agrees: Agrees = lambda item: True) -> None:
+    def copy(self) -> Known:
+        publications = {node: found.copy() for node, found in self.publications.items()}
+        return Known(dict(self.nodes), dict(self.relations), dict(self.views), publications)
+
+    def heads_of(self, item: Item) -> Heads:
+        """The newest publications of the nodes whose relations an object is about."""
+        owners = {self.relations[r].owner for r in _relations_of(item) if r in self.relations}
+        heads = ((node, self.publications[node].newest) for node in sorted(owners)
+                 if node in self.publications)  # fmt: skip
+        return tuple((node, head.number, head.token) for node, head in heads)
+
+    def require_before(self, item: Publication) -> None:
+        """Whether a publication goes on from one that is known here, or begins a life."""
+        self.publications.get(item.node, Publications()).require_before(item)
+
+    def require_heads(self, heads: Heads) -> None:
+        """Whether who made an object knew of these nodes what is known here."""
+        for node, number, token in heads:
+            self.publications.get(node, Publications()).require(node, number, token)
+
+    def admit(self, item: Item, maker: str, contradicted: Contradicted = lambda item: "") -> None:
         """Take note of an object, or raise ForeignObjectError or ConflictError."""
         if isinstance(item, NodeEntry):
             if item.name != maker:
@@ -65,11 +87,18 @@ class Known:
             self.nodes[item.name] = item.key or self.nodes.get(item.name, "")
             return
         if maker not in self.nodes:
-            raise ForeignObjectError(
+            raise LackingError(
                 f"An object was made by {maker}, which is no node that is known here.",
                 "Exchange with a node that knows it, or with itself.",
             )
         match item:
+            case Publication():
+                if item.node != maker:
+                    raise ForeignObjectError(
+                        f"Node {maker} says what {item.node} has published.",
+                        "Every node speaks for itself.",
+                    )
+                self.publications.setdefault(maker, Publications()).admit(item)
             case RelationEntry():
                 self._admit_relation(item, maker)
             case ViewEntry(definition):
@@ -77,7 +106,7 @@ class Known:
             case Contents():
                 self._check_contents(item, maker)
             case Updategram():
-                self._check_updategram(item, maker, agrees)
+                self._check_updategram(item, maker, contradicted)
             case Booster():
                 self._check_booster(item)
             case GroupingBooster() | Window():
@@ -126,7 +155,7 @@ class Known:
         for relation in definition.known:
             known = self.relations.get(relation.name)
             if known is None:
-                raise ForeignObjectError(
+                raise LackingError(
                     f"View {definition.name} reads {relation.name}, which is not known here.",
                     "Exchange with the owner of the relation, or with a node that knows it.",
                 )
@@ -169,7 +198,7 @@ class Known:
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.rows)
 
-    def _check_updategram(self, item: Updategram, maker: str, agrees: Agrees) -> None:
+    def _check_updategram(self, item: Updategram, maker: str, contradicted: Contradicted) -> None:
         schema = self._shape(item.subject, item.first, maker)
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.inserted, item.deleted)
@@ -178,11 +207,13 @@ class Known:
                 f"An updategram of {item.subject} goes from ({item.first}) to ({item.last}).",
                 "What is published leads from a version to a later one.",
             )
-        if not agrees(item):
+        if which := contradicted(item):
             raise ConflictError(
                 f"Two updategrams of {item.subject} from ({item.first}) to ({item.last}) say "
-                "different things.",
-                "One of them is wrong: find out which, and delete it at every node.",
+                f"different things: {which}.",
+                "One of them is wrong: find out which, and delete its file at every node that has "
+                "it. Where a view has advanced by it already, delete the view's files in 'held' "
+                "too: it is made anew from what is published, when it is next asked for.",
             )
 
     def _check_stored(self, item: GroupingBooster | Window) -> None:
@@ -246,6 +277,18 @@ class Known:
                     f"{str(item).capitalize()} has rows that cannot occur in that view.",
                     "It does not belong to this view: get another copy.",
                 )
+
+
+def _relations_of(item: Item) -> Iterable[str]:
+    """The base relations that an object has rows or changes of."""
+    match item:
+        case Contents():
+            return item.versions
+        case Updategram():
+            return item.first
+        case Booster() | GroupingBooster() | Window():
+            return item.view.relations
+    return ()
 
 
 def _in_parts(rows: Rows, at_once: int) -> Iterator[Rows]:

@@ -8,7 +8,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.totals import without_errors
 from headwater.errors import ExpressionError, InputError
 from headwater.frames.session import Spark
-from headwater.sharing.catalog import Catalog
+from headwater.sharing.catalog import Catalog, ListedContents
 from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item
 from headwater.sharing.errors import SharingError
@@ -59,8 +59,12 @@ class ViewPublication:
     catalog: Catalog
     definition: SharedView
     table: ViewTable
+    offsets: Mapping[str, int]
+    """For each source, what is added to numbers of its transactions (see `lives`)."""
     each_transaction: bool
     spark: Spark
+    is_lost: bool = False
+    """Whether updategrams of its relations are lost, so that peers need its contents."""
     boosted: bool = False
     """Whether what is stored of it is published too, once: with it peers follow its relations."""
 
@@ -91,8 +95,9 @@ class ViewPublication:
         """
         known = self._known
         places = [at for at, version in enumerate(versions) if version.versions in known]
-        if not places:  # the first time, or so late that old commits are gone
-            newest = versions[-1]
+        yield from self._again
+        newest = versions[-1]
+        if not places or self.begins_behind_a_hole:  # or so late that old commits are gone
             shown = _rows(self.table.at(newest.number), self.spark)
             yield Contents(self.definition.name, newest.versions, shown)
         yield from self._stored(versions[-1])
@@ -110,6 +115,64 @@ class ViewPublication:
                 if after.change is not None
             ]
             yield from steps if self.each_transaction or not steps else [composed(steps)]
+
+    @property
+    def begins_behind_a_hole(self) -> bool:
+        """Whether something that was published is lost, and its contents are published again."""
+        return self.is_lost or len(self._again) < len(self._lacking) or self._lacks_contents
+
+    @cached_property
+    def _lacking(self) -> list[tuple[Versions, Versions]]:
+        """From where to where nothing leads any more of what was published here of this life, and
+        no contents are behind."""
+        name, node = self.definition.name, self.catalog.node
+        mine = [
+            u for u in self.catalog.updategrams(name) if u.maker == node and self._lives(u.last)
+        ]
+        starts = self._own_contents
+        steps = {(u.first, u.last) for u in mine}
+        places = {*(end for step in steps for end in step), *(c.versions for c in starts)}
+        ways = pairwise(sorted(places, key=lambda versions: sum(versions.values())))
+        return [(first, last) for first, last in ways if (first, last) not in steps
+                and not any(last.precedes(c.versions) for c in starts)]  # fmt: skip
+
+    @cached_property
+    def _again(self) -> list[Updategram]:
+        """What can be made again of that, from the commits that are kept."""
+        if not self._lacking:
+            return []
+        every = self._versions(0)
+        at = {version.versions: place for place, version in enumerate(every)}
+        found = [(at[first], at[last]) for first, last in self._lacking if {first, last} <= set(at)]
+        if not self._is_stored:
+            return [
+                step for first, last in found
+                for step in self._shown_steps([every[first], every[last]])
+            ]  # fmt: skip
+        made = []
+        for first, last in found:
+            steps = [
+                self._step(before, after, after.change)
+                for before, after in pairwise(every[first : last + 1])
+                if after.change is not None
+            ]
+            made.append(composed(steps))
+        return made
+
+    @property
+    def _own_contents(self) -> list[ListedContents]:
+        found = self.catalog.contents(self.definition.name)
+        return [c for c in found if c.maker == self.catalog.node and self._lives(c.versions)]
+
+    @property
+    def _lacks_contents(self) -> bool:
+        """Whether there is nothing to begin with any more."""
+        return bool(self._known) and not self._own_contents
+
+    def _lives(self, versions: Versions) -> bool:
+        """Whether they are of the life that goes on."""
+        relations = self.definition.relations
+        return all(at >= self.offsets[relations[name].source] for name, at in versions.items())
 
     @cached_property
     def _known(self) -> set[Versions]:
@@ -203,7 +266,9 @@ class ViewPublication:
         if any(reached.also for reached in commit.vector.values()):
             return None
         relations = self.definition.relations.values()
-        return Versions({r.name: commit.vector[r.source].number for r in relations})
+        return Versions(
+            {r.name: commit.vector[r.source].number + self.offsets[r.source] for r in relations}
+        )
 
     def _distinct(self, found: Sequence[CommittedVersion]) -> list[CommittedVersion]:
         """Commits of one vector taken together."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
-from headwater.algebra.order import order_key
+from headwater.algebra.expressions import ColumnRef
+from headwater.algebra.order import Order, order_key
 from headwater.algebra.rows import Rows
 from headwater.algebra.tops import (
     First,
@@ -137,6 +139,22 @@ def first_of(view: SharedView) -> First:
         f"View {view.name} does not show the first of its rows.",
         "Windows are for views with ORDER BY and LIMIT over a join.",
     )
+
+
+def shown_order(view: SharedView) -> tuple[Order, ...]:
+    """By which of its columns a view with first rows is in order, as far as it shows these."""
+    top, names = view.view.top, {name: name for name in view.schema.names}
+    while isinstance(top, Project):
+        outputs = zip(top.schema.names, top.outputs, strict=True)
+        names = {
+            output.name: names[name]
+            for name, output in outputs
+            if isinstance(output, ColumnRef) and name in names
+        }
+        top = top.input
+    order = top.order if isinstance(top, First) else ()
+    known = takewhile(lambda one: one.column in names, order)
+    return tuple(replace(one, column=names[one.column]) for one in known)
 
 
 def _is_row_by_row(top: Top) -> bool:

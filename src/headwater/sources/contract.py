@@ -367,6 +367,16 @@ class Answers(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a relation is made from that is a view of another warehouse."""
+
+    view: str
+    databases: frozenset[str]
+    """By the names that they have there."""
+    level: str
+
+
 class Source:
     """One database. Holds settings only; connections are opened by the methods of its halves.
 
@@ -390,6 +400,10 @@ class Source:
 
     def cautions(self) -> Sequence[str]:
         return [*self._answers.cautions(), *self._capture.cautions()]
+
+    def origins(self) -> Mapping[str, Origin]:
+        """The relations that are views themselves, by their names at the source."""
+        return {}
 
     # What the capture does
 

@@ -33,6 +33,8 @@ class About:
     is_folder: bool
     token: object = None
     """Another whenever it is another file, or has other contents."""
+    changed: int = 0
+    """When it was last changed in any way, which nobody can put back; 0 where none says it."""
 
 
 class Appending(Protocol):

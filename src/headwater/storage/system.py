@@ -115,7 +115,9 @@ class Posix:
                 return None
             raise
         token = (found.st_ino, found.st_mtime_ns, found.st_size)
-        return About(found.st_size, found.st_mtime, S_ISDIR(found.st_mode), token)
+        return About(
+            found.st_size, found.st_mtime, S_ISDIR(found.st_mode), token, found.st_ctime_ns
+        )
 
     def is_link(self, path: Path) -> bool:
         return path.is_symlink()

@@ -43,6 +43,10 @@ KEPT_BYTES = 64 * 2**20
 """So much of the base is kept in memory for one view."""
 WHOLE_BYTES = 2**20
 """Of a file up to this size all columns are."""
+_MOST_AT_HAND = 64
+"""So many commits' rows are kept between two looks at the tail."""
+_MOST_PIECES = 16
+"""Of more than so many pieces the tail is put together: each takes its time in every look."""
 
 
 class StoredRows:
@@ -53,6 +57,8 @@ class StoredRows:
         self._spark = spark
         self._keys: dict[tuple[str, tuple[str, ...]], pyarrow.Table] = {}
         self._tail: tuple[frozenset[str], pyarrow.Table] | None = None
+        self._at_hand: dict[str, pyarrow.Table] = {}
+        """What was written since the last look at the tail, by file."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -66,6 +72,13 @@ class StoredRows:
         found = [self._in_tail(state, wanted)]
         found += [self._in_file(state, file, wanted) for file in state.stored.files]
         return from_arrow(pyarrow.concat_tables(found), self.schema)
+
+    def wrote(self, file: DataFile, rows: pyarrow.Table) -> None:
+        """A commit's rows, of which the file need not be read."""
+        if self._tail is None or len(self._at_hand) >= _MOST_AT_HAND:
+            self._at_hand.clear()  # nobody looks, or seldom
+        else:
+            self._at_hand[file.name] = rows
 
     def example(self) -> LookUp:
         """A look-up by one column, which finds something if the base has rows."""
@@ -107,13 +120,20 @@ class StoredRows:
             names, table = frozenset[str](), schema.empty_table()
         new = [file for name, file in files.items() if name not in names]
         if new:
-            more = read_arrow(state.log.folder, new, schema)
-            table = pyarrow.concat_tables([table, more])
+            table = pyarrow.concat_tables([table, *(self._log_rows(state, f, schema) for f in new)])
+            if table.column(COMMIT).num_chunks > _MOST_PIECES:
+                table = table.combine_chunks()
+        self._at_hand.clear()
         self._tail = frozenset(files), table
         number = table.column(COMMIT)  # a mask is had sooner than a plan for an expression
         behind = pc.greater(number, state.base.number)
         current = pc.and_(behind, pc.less_equal(number, state.number))
         return table.filter(current).drop_columns([COMMIT])
+
+    def _log_rows(self, state: ViewState, file: DataFile, schema: pyarrow.Schema) -> pyarrow.Table:
+        if (rows := self._at_hand.get(file.name)) is not None:
+            return rows.select(schema.names).cast(schema)
+        return read_arrow(state.log.folder, [file], schema)
 
     # The base
 

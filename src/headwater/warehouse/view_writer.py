@@ -48,6 +48,8 @@ class ViewWriter:
         self.runner = runner
         self._log = view.log
         self._failed = False
+        self.written: tuple[DataFile, pyarrow.Table] | None = None
+        """The rows of the last commit, if they were at hand, and the file that has them."""
         for log in (view.log, view.plain):
             log.forget()
         state = view.at()
@@ -126,6 +128,7 @@ class ViewWriter:
 
     def _write(self, delta: Rows | DataFrame, number: int) -> Sequence[DataFile]:
         folder = self._log.folder
+        self.written = None
         if not isinstance(delta, Rows):
             from pyspark.sql import functions as f
 
@@ -136,7 +139,9 @@ class ViewWriter:
         table = arrow_table(delta)
         numbers = pyarrow.repeat(pyarrow.scalar(number, pyarrow.int64()), table.num_rows)
         table = table.append_column(COMMIT, numbers)
-        return [write_arrow(table, folder, number, number)]
+        file = write_arrow(table, folder, number, number)
+        self.written = file, table
+        return [file]
 
     # The log
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from tests.faults.databases import Database
+from tests.faults.mariadb_database import MariadbDatabase
 from tests.faults.schemas import Table, create_table, quoted, random_column
 from tests.faults.sqlite_database import SqliteDatabase
 from tests.faults.statements import random_transaction
@@ -175,6 +176,11 @@ def maintain_the_database(world: World, random: Random) -> bool | None:
         )
         return None
     table = quoted(random.choice(database.schema.names()))
+    if isinstance(database, MariadbDatabase):
+        database.execute(
+            random.choice([f"OPTIMIZE TABLE {table}", "FLUSH BINARY LOGS", "FLUSH TABLES"])
+        )
+        return None
     database.execute(random.choice(["VACUUM", f"VACUUM FULL {table}", "ANALYZE", "CHECKPOINT"]))
     return None
 

@@ -193,7 +193,8 @@ def truncate(world: World, random: Random) -> bool | None:
     listed = ", ".join(map(quoted, names))
     if database.dialect == "sqlite":
         return database.attempt(f"DELETE FROM {listed}")
-    if database.attempt(f"TRUNCATE {listed} CASCADE"):
+    cascade = " CASCADE" if database.dialect == "postgres" else ""
+    if database.attempt(f"TRUNCATE {listed}{cascade}"):
         world.may_stop("a table was truncated")
     return None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headwater.bench.algorithms.comparing import CHOSEN, Comparison, compare
+from headwater.bench.algorithms.comparing import CHOSEN, Comparison, Entry, compare, entries
 from headwater.bench.algorithms.measure import Measured
 from headwater.bench.algorithms.workload import WORKLOADS, Templates, Workload
 from headwater.bench.plots import Dot, dot_grid
@@ -28,6 +28,7 @@ FIGURES: dict[str, Callable[[Measured], float]] = {
 
 def algorithms(
     names: Sequence[str] | None,
+    only: Sequence[str] | None,
     level: str,
     seen: str,
     seeds: str,
@@ -42,13 +43,21 @@ def algorithms(
         raise InputError(
             "The chooser would have seen seeds that are measured.", "Give --seen and --seeds apart."
         )
+    listed = _entries(workloads, wanted, only)
     found = []
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         templates = Templates(Path(folder))
         try:
             for workload in workloads:
                 done = compare(
-                    templates, workload, wanted, calibrating, measuring, distance_ms / 1000, _say
+                    templates,
+                    workload,
+                    wanted,
+                    listed[workload.name],
+                    calibrating,
+                    measuring,
+                    distance_ms / 1000,
+                    _say,
                 )
                 found.append(done)
                 _show(done, as_json)
@@ -70,6 +79,26 @@ def _workloads(names: Sequence[str] | None) -> list[Workload]:
             listed = ", ".join(known)
             raise InputError(f"There is no workload '{name}'.", f"There are: {listed}.")
     return [known[name] for name in names or known]
+
+
+def _entries(
+    workloads: Sequence[Workload], level: Level, only: Sequence[str] | None
+) -> dict[str, list[Entry]]:
+    """What is measured on each workload: everything, or what was named, and the chosen one."""
+    known = {workload.name: entries(workload, level) for workload in workloads}
+    every = [entry for listed in known.values() for entry in listed]
+    for name in only or ():
+        if not any(name in entry.names for entry in every):
+            told = ", ".join(dict.fromkeys(entry.algorithm for entry in every))
+            raise InputError(
+                f"'{name}' does not maintain a view of these workloads.",
+                f"There are: {told}; some with parameters in brackets, as the table has them.",
+            )
+    wanted = {*only, CHOSEN} if only else set()
+    return {
+        workload: [each for each in listed if not wanted or wanted & {*each.names}]
+        for workload, listed in known.items()
+    }
 
 
 def _level(text: str) -> Level:

@@ -33,9 +33,18 @@ class Entry:
     """Whether it keeps the level that the others are compared at."""
 
     @property
+    def algorithm(self) -> str:
+        return self.name.partition(" ")[0]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Without its parameters, and with them."""
+        return self.algorithm, self.name
+
+    @property
     def may_be_chosen(self) -> bool:
         """Whether the chooser takes it, too, and not only USING."""
-        algorithm = ALGORITHMS.get(self.name.partition(" ")[0])
+        algorithm = ALGORITHMS.get(self.algorithm)
         return self.keeps and (algorithm is None or not is_only_by_name(algorithm))
 
 
@@ -107,6 +116,7 @@ def compare(
     templates: Templates,
     workload: Workload,
     level: Level,
+    measured: Sequence[Entry],
     seen: Sequence[int],
     seeds: Sequence[int],
     distance_s: float,
@@ -116,16 +126,16 @@ def compare(
     known = _calibrated(templates, workload, level, seen, distance_s, say)
     comparison = Comparison(workload, level, list(seeds))
     for seed in seeds:
-        listed = entries(workload, level)
+        listed = list(measured)
         Random(seed).shuffle(listed)
         with _all_at_work(templates, workload, listed, seed, known, distance_s) as at_work:
             say(f"{workload.title}, seed {seed}: {at_work[CHOSEN].choice} is chosen")
             comparison.choices.append(at_work[CHOSEN].choice)
             _take_turns(list(at_work.values()), workload.rounds)
             for entry in listed:
-                measured = at_work[entry.name].measured()
+                found = at_work[entry.name].measured()
                 before = comparison.found.get(entry.name)
-                comparison.found[entry.name] = before + measured if before else measured
+                comparison.found[entry.name] = before + found if before else found
                 comparison.entries[entry.name] = entry
     return comparison
 

@@ -16,6 +16,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import BYTES, Type
 from headwater.frames.arrow import arrow_schema, arrow_type
+from headwater.frames.canonical import canonical_table
 from headwater.frames.columns import FEW, Columns
 from headwater.sources.delta.log import Action, GoneError, Snapshot, file_of
 from headwater.storage.local import LocalStorage
@@ -97,7 +98,7 @@ def _scalar(text: str | None, kind: Type) -> pyarrow.Scalar | None:
 def rows_of(found: Any, schema: Schema, sign: int) -> Rows:
     """All rows of a dataset, each with a count of 1 or -1."""
     table = found.to_table(columns=list(schema.names))
-    return Columns.of_plain(schema, table).scaled(sign)
+    return Columns.of_plain(schema, canonical_table(table, schema)).scaled(sign)
 
 
 def changed(
@@ -130,7 +131,7 @@ def _from_change_files(
     parts: list[Rows] = []
     for kinds, sign in ((_CAME, 1), (_WENT, -1)):
         table = found.to_table(columns=list(schema.names), filter=pc.field(_CHANGE).isin(kinds))
-        parts.append(Columns.of_plain(schema, table).scaled(sign))
+        parts.append(Columns.of_plain(schema, canonical_table(table, schema)).scaled(sign))
     return net(schema, parts)
 
 

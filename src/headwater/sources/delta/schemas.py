@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from headwater.algebra.schema import Column, Schema
@@ -40,8 +41,13 @@ TYPES: Mapping[str, Type] = {
 
 def columns_of(metadata: Mapping[str, Any]) -> tuple[Schema, dict[str, str], dict[str, str]]:
     """The columns that can be used; for all of them what they are there; why others cannot be."""
+    return _columns_of(metadata["schemaString"])
+
+
+@lru_cache(maxsize=64)
+def _columns_of(said: str) -> tuple[Schema, dict[str, str], dict[str, str]]:
     found, declared, unusable = [], {}, {}
-    for field in json.loads(metadata["schemaString"])["fields"]:
+    for field in json.loads(said)["fields"]:
         name = field["name"]
         declared[name] = _shown(field["type"])
         try:

@@ -11,28 +11,32 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from headwater.sources.contract import Origin
 from headwater.sources.delta.log import Action
 
 _KEY = "headwater"
 _LOOKED_AT = 100
 
 
-def made_by(entries: Iterable[Sequence[Action] | None]) -> str | None:
-    """What a table is, if it is a view, and what follows from that; the last entry comes first."""
+def origin_of(entries: Iterable[Sequence[Action] | None]) -> Origin | None:
+    """What a table is made from, if it is a view; the last entry comes first."""
     for entry in islice(entries, _LOOKED_AT):
         for action in entry or ():
             said: Any = (action.get("commitInfo") or {}).get(_KEY)
             if isinstance(said, dict) and isinstance(said.get("vector"), dict):
-                return _words(said)
+                return Origin(
+                    str(said.get("view")),
+                    frozenset(map(str, said["vector"])),
+                    str(said.get("level") or "unknown"),
+                )
     return None
 
 
-def _words(said: dict[str, Any]) -> str:
-    sources = " and ".join(sorted(said["vector"]))
-    level = said.get("level") or "unknown"
+def in_words(origin: Origin) -> str:
+    sources = " and ".join(sorted(origin.databases))
     return (
-        f"the view {said.get('view')} of a warehouse, over its {sources}, at the level {level}. A "
-        "view over it follows the table's versions. With regard to the databases behind it is no "
-        f"more than {level}; and weak if it reads more of what is made from them, because these "
-        "are not published at the same moment."
+        f"the view {origin.view} of a warehouse, over its {sources}, at the level "
+        f"{origin.level}. A view over it follows the table's versions. With regard to the "
+        f"databases behind it is no more than {origin.level}; and weak if it reads more of what "
+        "is made from them, because these are not published at the same moment."
     )

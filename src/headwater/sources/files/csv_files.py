@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import pyarrow
 import pyarrow.csv
 
@@ -24,6 +25,7 @@ from headwater.sources.files.texts import PLAIN, NoValueError, Wording, column_o
 
 csv.field_size_limit(1 << 30)
 _MANY_BYTES = 4 << 20
+_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class Dialect:
 
 def texts_of(content: bytes, dialect: Dialect, names: Sequence[str] = ()) -> pyarrow.Table:
     """All fields as texts; `names` are the columns where there is no header."""
+    content = _as_utf8(content, dialect)
+    return _texts_of(content, dialect, names)
+
+
+def _texts_of(content: bytes, dialect: Dialect, names: Sequence[str]) -> pyarrow.Table:
     _check_whole(content, dialect)
     headed = _header(content, dialect) if dialect.header else list(names)
     if dialect.header and not content.strip():
@@ -54,7 +61,6 @@ def texts_of(content: bytes, dialect: Dialect, names: Sequence[str] = ()) -> pya
             io.BytesIO(content),
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=len(content) > _MANY_BYTES,
-                encoding=dialect.encoding,
                 column_names=None if dialect.header else headed,
                 block_size=max(1 << 20, min(len(content) + 1, 64 << 20)),
             ),
@@ -77,7 +83,8 @@ def texts_of(content: bytes, dialect: Dialect, names: Sequence[str] = ()) -> pya
 
 def table_of(content: bytes, schema: Schema, dialect: Dialect) -> pyarrow.Table:
     """The columns of a schema; others are passed over."""
-    texts = texts_of(content, dialect, schema.names)
+    content = _as_utf8(content, dialect)
+    texts = _texts_of(content, dialect, schema.names)
     if missing := [name for name in schema.names if name not in texts.column_names]:
         raise lacking(missing, texts.column_names)
     columns = []
@@ -90,23 +97,71 @@ def table_of(content: bytes, schema: Schema, dialect: Dialect) -> pyarrow.Table:
     return pyarrow.Table.from_arrays(columns, schema=arrow_schema(schema))
 
 
+def _as_utf8(content: bytes, dialect: Dialect) -> bytes:
+    """A content in UTF-8 without a mark at its beginning; MisfitError if it is none."""
+    is_plain = dialect.encoding.lower() in ("utf-8", "utf8", "utf-8-sig")
+    if is_plain and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise MisfitError(
+            "it begins as UTF-16 does", "Set encoding = 'utf-16' in the source's settings."
+        )
+    try:
+        text = content.decode("utf-8" if is_plain else dialect.encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise MisfitError(
+            f"the byte {content[error.start]:#04x} is none of {dialect.encoding}",
+            "Name the file's encoding in the source's settings.",
+            line=line,
+        ) from None
+    if is_plain:
+        return content.removeprefix(_MARK)
+    return text.removeprefix("\ufeff").encode()
+
+
 def _check_whole(content: bytes, dialect: Dialect) -> None:
-    if dialect.encoding.lower().replace("_", "-").startswith("utf-16"):
-        text = _decoded(content, dialect)
-        quotes, ends = text.count(dialect.quote), text.endswith(("\n", "\r"))
-    else:
-        quotes = content.count(dialect.quote.encode(dialect.encoding, "replace"))
-        ends = content.endswith((b"\n", b"\r"))
-    if quotes % 2:
+    if content.count(dialect.quote.encode()) % 2:
         raise MisfitError(
             f"a quote ({dialect.quote}) in it is not closed: it may be cut off",
             "Write the file whole; or name its quote in the source's settings.",
         )
-    if content and dialect.final_newline and not ends:
+    if content and dialect.final_newline and not content.endswith((b"\n", b"\r")):
         raise MisfitError(
             "it does not end with a line's end: it may be cut off",
             "Write the file whole; or set final_newline = false in the source's settings.",
         )
+    if not quotes_stand_around(content, dialect.quote.encode(), dialect.delimiter.encode()):
+        _check_quotes(content, dialect)
+
+
+def quotes_stand_around(content: bytes, quote: bytes, delimiter: bytes) -> bool:
+    """Whether each quote is before or behind a whole field, or doubled: the usual case, quickly."""
+    if len(quote) > 1 or len(delimiter) > 1 or quote not in content:
+        return quote not in content
+    found = numpy.frombuffer(b"\n" + content + b"\n", numpy.uint8)
+    places = numpy.flatnonzero(found == quote[0])
+    opening, closing = places[0::2], places[1::2]
+    ends = numpy.frombuffer(b"\r\n" + delimiter, numpy.uint8)
+    opens = numpy.isin(found[opening - 1], ends)
+    closes = numpy.isin(found[closing + 1], ends)
+    doubled = opening[1:] == closing[:-1] + 1
+    opens[1:] |= doubled
+    closes[:-1] |= doubled
+    return bool(opens.all() and closes.all())
+
+
+def _check_quotes(content: bytes, dialect: Dialect) -> None:
+    """MisfitError if something follows the quote at a field's end."""
+    reader = _reader(content, dialect, strict=True)
+    try:
+        for _ in reader:
+            pass
+    except csv.Error:
+        raise MisfitError(
+            f"something follows the quote ({dialect.quote}) at the end of a field: one within a "
+            "field has to be doubled",
+            "Have quotes within fields doubled (Spark: escape = '\"'); others are not read.",
+            line=int(reader.line_num),
+        ) from None
 
 
 def _header(content: bytes, dialect: Dialect) -> list[str]:
@@ -121,24 +176,12 @@ def _header(content: bytes, dialect: Dialect) -> list[str]:
     return names
 
 
-def _decoded(content: bytes, dialect: Dialect) -> str:
-    encoding = "utf-8-sig" if dialect.encoding.lower() in ("utf-8", "utf8") else dialect.encoding
-    try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise MisfitError(
-            f"the byte {content[error.start]:#04x} is none of {dialect.encoding}",
-            "Name the file's encoding in the source's settings.",
-            line=line,
-        ) from None
-
-
-def _reader(content: bytes, dialect: Dialect) -> Any:
+def _reader(content: bytes, dialect: Dialect, *, strict: bool = False) -> Any:
     return csv.reader(
-        io.StringIO(_decoded(content, dialect), newline=""),
+        io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""),
         delimiter=dialect.delimiter,
         quotechar=dialect.quote,
+        strict=strict,
     )
 
 

@@ -24,6 +24,15 @@ ENDINGS = {
 }
 
 
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+}
+
+
 @dataclass(frozen=True)
 class Format:
     """How files are read; an empty name goes by the ending."""
@@ -35,18 +44,33 @@ class Format:
 
     def of(self, file: str) -> str:
         ending = "." + file.rpartition(".")[2].lower()
-        return self.name or ENDINGS.get(ending, "csv")
+        found = self.name or ENDINGS.get(ending, "")
+        if not found:
+            raise MisfitError(
+                "nothing says how it is written",
+                "Name its format in the source's settings; or move it away if it is none of its "
+                "files.",
+                file=file,
+            )
+        return found
 
-    def _check_size(self, file: str, content: bytes) -> None:
+    def _check(self, file: str, content: bytes) -> None:
+        """MisfitError with what can be told of a content before it is read."""
+        packed = next((name for begin, name in _PACKED.items() if content.startswith(begin)), "")
+        if packed:
+            raise MisfitError(
+                f"it is compressed ({packed}), which is not read", "Unpack it there.", file=file
+            )
         if not content and not (self.may_be_empty and self.of(file) != "parquet"):
             raise MisfitError(
                 "it is empty: it may be that somebody begins to write it",
                 "Write it whole; where files may be empty, set complete to 'marked' or 'renamed'.",
+                file=file,
             )
 
     def read(self, file: str, content: bytes, schema: Schema) -> pyarrow.Table:
         """A file's rows in canonical form; MisfitError with the place."""
-        self._check_size(file, content)
+        self._check(file, content)
         try:
             match self.of(file):
                 case "csv":
@@ -60,7 +84,7 @@ class Format:
 
     def infer(self, file: str, content: bytes) -> tuple[Schema, dict[str, str]]:
         """The columns that a file has, and why some cannot be used."""
-        self._check_size(file, content)
+        self._check(file, content)
         try:
             match self.of(file):
                 case "csv":

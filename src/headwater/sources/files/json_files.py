@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -29,12 +30,25 @@ def objects_of(content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         if not written.strip():
             continue
         try:
-            found = json.loads(written, parse_float=Decimal)
+            found = json.loads(written, parse_float=Decimal, object_pairs_hook=_members)
+        except MisfitError as error:
+            error.line = line
+            raise
         except (ValueError, RecursionError):
             raise MisfitError("it is no JSON: it may be cut off", line=line) from None
         if not isinstance(found, dict):
             raise MisfitError("it is no JSON object", line=line)
         yield line, found
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise MisfitError(f"an object has the member {twice!r} twice")
+    return found
 
 
 def table_of(content: bytes, schema: Schema) -> pyarrow.Table:
@@ -67,11 +81,23 @@ def _value(value: Any, kind: Type) -> Value:
             value.encode()  # a lone surrogate is no text
             return value
         case "text", list() | dict():
-            return json.dumps(value, ensure_ascii=False, default=str)
+            return _written(value)
+        case "struct", _:
+            raise ValueError(value)
         case "float", Decimal():
-            return canonical(float(value), kind)
+            return value_of(str(value), kind)
         case "decimal", Decimal() | int() if not isinstance(value, bool):
             return value_of(str(value), kind)
         case _, str():
             return value_of(value, kind)
     return canonical(value, kind)
+
+
+def _written(value: Any) -> str:
+    """JSON again, with all digits of its numbers."""
+    if isinstance(value, dict):
+        members = (f"{_written(name)}: {_written(item)}" for name, item in value.items())
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

@@ -42,8 +42,10 @@ class KeptFiles:
         self._place = place
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, pyarrow.Table] = OrderedDict()
+        self._bytes: dict[str, int] = {}
+        self._held = 0
         self._has_folder = False
-        self._nets: dict[str, tuple[tuple[str, ...], pyarrow.Table]] = {}
+        self._nets: dict[str, tuple[tuple[str, ...], tuple[pyarrow.Table, ...]]] = {}
         self._cleaned = time.monotonic()
 
     @property
@@ -102,37 +104,41 @@ class KeptFiles:
             return Rows(schema, dict(_row(found, schema) for found in json.loads(name)))
         return Columns(schema, self.get(name).select([*schema.names, COUNT]))
 
-    def net(self, relation: str, schema: Schema, parts: Sequence[str]) -> pyarrow.Table | None:
-        """What signed files come to together; None for nothing. Those of a moment ago are known."""
-        if not parts:
-            return None
+    def nets(
+        self, relation: str, schema: Schema, parts: Sequence[str]
+    ) -> tuple[pyarrow.Table, ...]:
+        """What signed files come to together, as few tables: each has more than twice the rows of
+        the next, so what one more costs hardly depends on how many there were before it.
+
+        Those of a moment ago are known.
+        """
         with self._lock:
-            known = self._nets.get(relation)
-        done, table = known if known is not None else ((), None)
+            done, tables = self._nets.get(relation, ((), ()))
         if done != tuple(parts[: len(done)]):
-            done, table = (), None
+            done, tables = (), ()
         for part in parts[len(done) :]:
-            found = self.get_rows(part, schema)
-            rows = found if table is None else Columns(schema, table) + found
-            table = arrow_table(Columns.of_rows(rows))
+            found = arrow_table(Columns.of_rows(self.get_rows(part, schema)))
+            tables = _stacked(schema, tables, found)
         with self._lock:
-            self._nets[relation] = (tuple(parts), table)
-        return table
+            self._nets[relation] = (tuple(parts), tables)
+        return tables
 
     def drop(self, name: str) -> None:
         """Remove what nothing has named yet."""
         (self.folder / name).remove()
         with self._lock:
             self._tables.pop(name, None)
+            self._held -= self._bytes.pop(name, 0)
 
     def _remember(self, name: str, table: pyarrow.Table) -> None:
         with self._lock:
             self._tables[name] = table
             self._tables.move_to_end(name)
-            while len(self._tables) > 1 and (
-                sum(found.nbytes for found in self._tables.values()) > _MOST_BYTES
-            ):
-                self._tables.popitem(last=False)
+            self._held += table.nbytes - self._bytes.get(name, 0)
+            self._bytes[name] = table.nbytes
+            while len(self._tables) > 1 and self._held > _MOST_BYTES:
+                oldest, _ = self._tables.popitem(last=False)
+                self._held -= self._bytes.pop(oldest)
 
     def clean(self, named: Collection[str]) -> None:
         """Delete, now and then, what is named no more."""
@@ -142,6 +148,15 @@ class KeptFiles:
         for file in self.folder.files(_ENDING):
             if file.name not in named and file.age_s() > _UNNAMED_S:
                 file.remove()
+
+
+def _stacked(
+    schema: Schema, tables: tuple[pyarrow.Table, ...], table: pyarrow.Table
+) -> tuple[pyarrow.Table, ...]:
+    while tables and tables[-1].num_rows <= 2 * table.num_rows:
+        together = Columns(schema, tables[-1]) + Columns(schema, table)
+        tables, table = tables[:-1], arrow_table(Columns.of_rows(together))
+    return (*tables, table) if table.num_rows else tables
 
 
 def _row(found: list[Any], schema: Schema) -> tuple[Row, int]:

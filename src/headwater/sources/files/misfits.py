@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
+from decimal import Decimal
 
 
 class MisfitError(Exception):
@@ -27,9 +28,8 @@ class MisfitError(Exception):
 
 
 def no_value(text: object, kind: object, line: int, column: str) -> MisfitError:
-    return MisfitError(
-        f"{reprlib.repr(text)} is not a value of type {kind}", line=line, column=column
-    )
+    shown = str(text) if isinstance(text, Decimal) else reprlib.repr(text)
+    return MisfitError(f"{shown} is not a value of type {kind}", line=line, column=column)
 
 
 def lacking(names: Sequence[str], there: Sequence[str]) -> MisfitError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow
@@ -23,7 +25,8 @@ from headwater.algebra.values import (
     decimal_type,
     struct_type,
 )
-from headwater.frames.arrow import arrow_type
+from headwater.frames.arrow import arrow_schema, arrow_type
+from headwater.frames.canonical import NotCanonicalError, canonical_array
 from headwater.sources.files.misfits import MisfitError, lacking
 
 
@@ -39,7 +42,9 @@ def _opened(content: bytes) -> pyarrow.parquet.ParquetFile:
 def schema_of(content: bytes) -> tuple[Schema, dict[str, str]]:
     """The columns that can be used, and why others cannot be."""
     columns, unusable = [], {}
-    for field in _opened(content).schema_arrow:
+    there = _opened(content).schema_arrow
+    _check_names(there.names)
+    for field in there:
         try:
             columns.append(Column(field.name, type_of(field.type)))
         except ValueError as error:
@@ -81,26 +86,69 @@ _PLAIN: tuple[tuple[Any, Type], ...] = (
 )
 
 
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise MisfitError(f"it has the column {twice[0]!r} twice")
+
+
 def table_of(content: bytes, schema: Schema) -> pyarrow.Table:
     """The columns of a schema; others are passed over."""
     file = _opened(content)
     there = file.schema_arrow.names
+    _check_names(there)
     if missing := [name for name in schema.names if name not in there]:
         raise lacking(missing, there)
     try:
         table = file.read(columns=list(schema.names))
     except (pyarrow.ArrowException, OSError) as error:
         raise MisfitError(f"it is damaged: {error}") from None
-    columns = []
-    for column in schema.columns:
-        found = table.column(column.name)
-        try:
-            if pyarrow.types.is_dictionary(found.type):
-                found = found.cast(found.type.value_type)
-            columns.append(found.cast(arrow_type(column.type)))
-        except pyarrow.ArrowException as error:
-            raise MisfitError(
-                f"not all its values ({found.type}) are of type {column.type}: {error}",
-                column=column.name,
-            ) from None
-    return pyarrow.Table.from_arrays(columns, names=list(schema.names))
+    columns = [_as_type(table.column(c.name), c) for c in schema.columns]
+    return pyarrow.Table.from_arrays(columns, schema=arrow_schema(schema))
+
+
+def _as_type(found: pyarrow.ChunkedArray, column: Column) -> pyarrow.ChunkedArray:
+    """A column as the type that it is to have; MisfitError if that would say something else."""
+    if pyarrow.types.is_dictionary(found.type):
+        found = found.cast(found.type.value_type)
+    if not _fits(found.type, column.type):
+        raise MisfitError(
+            f"it is of type {found.type}, and was of type {column.type}",
+            "Write it as it was; or run 'headwater repair SOURCE' if it is to stay so.",
+            column=column.name,
+        )
+    try:
+        return canonical_array(found.cast(arrow_type(column.type)), column.type)
+    except pyarrow.ArrowException as error:
+        raise MisfitError(
+            f"not all its values ({found.type}) are of type {column.type}: {error}",
+            column=column.name,
+        ) from None
+    except NotCanonicalError as error:
+        raise MisfitError(error.words, column=column.name) from None
+
+
+_SAME_VALUES = {
+    ("int", "float"),
+    ("int", "decimal"),
+    ("float", "int"),
+    ("decimal", "decimal"),
+    ("bytes", "text"),
+    ("date", "timestamp"),
+}
+"""Types of which Arrow makes the same values, or says that it cannot."""
+
+
+def _fits(kind: pyarrow.DataType, wanted: Type) -> bool:
+    if pyarrow.types.is_null(kind):
+        return True
+    try:
+        found = type_of(kind)
+    except ValueError:
+        return False
+    if wanted.name == "array" and found.name == "array":
+        return _fits(kind.value_type, wanted.element)
+    if wanted.name == "struct" and found.name == "struct":
+        parts = {field.name: field.type for field in kind}
+        return all(name in parts and _fits(parts[name], part) for name, part in wanted.parts)
+    return found == wanted or (found.name, wanted.name) in _SAME_VALUES

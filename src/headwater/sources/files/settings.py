@@ -152,7 +152,7 @@ class FilesSettings(KeptSettings):
     def _as_options(self) -> Any:
         from headwater.sources.files.csv_files import Dialect
         from headwater.sources.files.formats import Format
-        from headwater.sources.files.states import FilesOptions
+        from headwater.sources.files.options import FilesOptions
         from headwater.sources.files.texts import Wording
 
         wording = Wording(self.decimal_mark, self.date_format or "", self.timestamp_format or "")

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headwater.sources.files.kept import KeptFiles
-from headwater.sources.files.states import FilesOptions, FileStates
+from headwater.sources.files.options import FilesOptions
+from headwater.sources.files.states import FileStates
 from headwater.sources.stepwise.source import StepwiseSource
 from headwater.storage.location import Location
 

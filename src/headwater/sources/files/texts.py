@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from math import isinf
 
 import pyarrow
 import pyarrow.compute as pc
 
 from headwater.algebra.values import Type, Value, canonical
 from headwater.frames.arrow import arrow_array, arrow_type
+from headwater.frames.canonical import NotCanonicalError, canonical_array
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = {"nan": "nan", "inf": "inf", "infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 _STRANGE = "[^0-9+-]"
+_TOO_FINE = "[.,][0-9]{6}[0-9]*[1-9]"
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,20 @@ def value_of(text: str, kind: Type, wording: Wording = PLAIN) -> Value:
             return _decimal(_number(text, wording), kind)
         case "float":
             low = text.lower()
-            return canonical(
-                float(_NOT_FINITE[low] if low in _NOT_FINITE else _number(text, wording)), kind
-            )
+            found = float(_NOT_FINITE[low] if low in _NOT_FINITE else _number(text, wording))
+            if isinf(found) and low not in _NOT_FINITE:
+                raise ValueError(f"{text} is outside the range of float")
+            return canonical(found, kind)
         case "date":
             if wording.date_format:
                 return datetime.strptime(text, wording.date_format).date()
             return date.fromisoformat(text)
         case "timestamp" | "timestamp_tz":
             if wording.timestamp_format:
-                found = datetime.strptime(text, wording.timestamp_format)
-            else:
-                found = datetime.fromisoformat(text)
-            return canonical(found, kind)
+                return canonical(datetime.strptime(text, wording.timestamp_format), kind)
+            if re.search(_TOO_FINE, text):
+                raise ValueError(f"{text} has more than microseconds")
+            return canonical(datetime.fromisoformat(text), kind)
     raise ValueError(f"values of type {kind} are not written as texts")
 
 
@@ -107,17 +111,29 @@ def column_of(
     texts: pyarrow.ChunkedArray, kind: Type, wording: Wording = PLAIN
 ) -> pyarrow.ChunkedArray:
     """A column of texts, NULLs among them, as its values; NoValueError for the first other."""
-    wanted = arrow_type(kind)
     if kind.name == "text":
-        return texts.cast(wanted)
+        return texts.cast(arrow_type(kind))
     if wording == PLAIN and kind.name in ("int", "float", "decimal", "date", "timestamp"):
         try:
-            if kind.name == "int" and pc.any(pc.match_substring_regex(texts, _STRANGE)).as_py():
-                raise ValueError
-            return texts.cast(wanted)
-        except (pyarrow.ArrowException, ValueError):
+            return _cast(texts, kind)
+        except (pyarrow.ArrowException, NotCanonicalError, ValueError):
             pass  # which one it is, or what only Arrow does not take
     return pyarrow.chunked_array([arrow_array(_values(texts.to_pylist(), kind, wording), kind)])
+
+
+_ARROW_TAKES = {"int": _STRANGE, "timestamp": _TOO_FINE}
+"""What Arrow takes, or takes otherwise, and we do not."""
+
+
+def _cast(texts: pyarrow.ChunkedArray, kind: Type) -> pyarrow.ChunkedArray:
+    """ValueError and others where each value has to be looked at."""
+    strange = _ARROW_TAKES.get(kind.name)
+    if strange is not None and pc.any(pc.match_substring_regex(texts, strange)).as_py():
+        raise ValueError
+    found = texts.cast(arrow_type(kind))
+    if kind.name == "float" and pc.any(pc.is_inf(found)).as_py():
+        raise ValueError
+    return canonical_array(found, kind)
 
 
 def _values(texts: Sequence[str | None], kind: Type, wording: Wording) -> list[Value]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.errors import RefusedError, SourceError
+from headwater.errors import LostConnectionError, RefusedError, SourceError
 from headwater.sources.mariadb.connect import Access, Connection, quoted, run, text_literal
 from headwater.sources.mariadb.forms import as_printed
 from headwater.sources.mariadb.meanings import Declared, UnknownTypeError, equality_of, form_of
@@ -161,7 +161,7 @@ def describe(access: Access, catalog: Catalog, name: str, relation: str, wanted:
         )
     found = catalog.tables[actual]
     label = f"{catalog.database}.{actual}"
-    _check_sort(access, label, found)
+    check_sort(access, label, found)
     changed = _check_cascades(access, label, found)
     columns, left_out = _columns(access, found, wanted.as_text.get(relation, ()), changed)
     if not columns:
@@ -194,11 +194,17 @@ _SORTS = {
 }
 
 
-def _check_sort(access: Access, label: str, found: Found) -> None:
+def check_sort(access: Access, label: str, found: Found) -> None:
     reason = "" if found.kind == "BASE TABLE" else _SORTS.get(found.kind, f"it is a {found.kind}")
+    if not reason and not (found.engine and found.columns):
+        raise LostConnectionError(
+            f"Source {access.source}: the server does not say what table {label} is made of just "
+            "now; somebody may be altering it.",
+            f"It is looked at again. If it stays so: CHECK TABLE {label}.",
+        )
     if not reason and found.engine.upper() != "INNODB":
         reason = (
-            f"its engine {found.engine or 'is unknown and'} has no snapshots, so that nobody can "
+            f"its engine {found.engine} has no snapshots, so that nobody can "
             "say which changes an answer holds"
         )
         raise SourceError(

@@ -33,6 +33,9 @@ _CODECS: Mapping[str, str] = {
     "koi8r": "koi8-r",
 }
 
+WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+"""Sets in which a column can have half a character."""
+
 Decode = Callable[[bytes], str]
 
 

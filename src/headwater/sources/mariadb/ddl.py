@@ -309,6 +309,19 @@ class _Statement:
 
     def _clauses(self) -> Iterator[list[Token]]:
         """The parts of an ALTER TABLE, between commas that stand in no brackets."""
+        found = list[list[Token]]()
+        for clause in self._between_commas():
+            if (
+                found
+                and _is_of_partitions(found[-1])
+                and not (clause and clause[0].is_word(*_CLAUSES))
+            ):
+                found[-1] += clause  # the next name in a list of partitions
+            else:
+                found.append(clause)
+        yield from found
+
+    def _between_commas(self) -> Iterator[list[Token]]:
         depth, clause = 0, list[Token]()
         while (token := self._next()) is not None:
             depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
@@ -405,3 +418,8 @@ class _Statement:
                 self._whole(name, "was altered in a way whose effect on rows is not known")
                 return
             self._found.columns.setdefault(name, {})[token.name.lower()] = what
+
+
+def _is_of_partitions(clause: Sequence[Token]) -> bool:
+    """Whether a clause does something to partitions, of which it may list several."""
+    return len(clause) > 1 and clause[1].is_word("PARTITION")

@@ -146,10 +146,14 @@ def _fixed(value: Decimal) -> str:
     return format(value if value else abs(value), "f")
 
 
-def texts(decode: Decode, *, is_padded: bool = False) -> Form:
-    """A text; one that is padded loses the spaces that fill it up."""
+def texts(decode: Decode, *, is_padded: bool = False, is_wide: bool = False) -> Form:
+    """A text; one that is padded loses the spaces that fill it up. One of a wide character set may
+    have half a character, which the driver would fail on, so its bytes are read."""
     canon: Any = (lambda text: text.rstrip(" ")) if is_padded else str
-    return Form(TEXT, canon, _of(_TEXTS, lambda c: decode, canon))
+    wire_of = _of(_TEXTS, lambda c: decode, canon)
+    if is_wide:
+        return Form(TEXT, lambda data: canon(decode(data)), wire_of, select="CAST({} AS BINARY)")
+    return Form(TEXT, canon, wire_of)
 
 
 BINARY = Form(BYTES, bytes, _of(_TEXTS, lambda c: bytes, bytes))

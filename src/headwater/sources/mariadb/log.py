@@ -10,20 +10,24 @@ from __future__ import annotations
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.values import Row, Value
 from headwater.errors import BrokenLogError, SourceError
 from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import Broken, Committed, Logged
 from headwater.sources.mariadb import binlog
 from headwater.sources.mariadb.binlog import Event, Header, RowChanges, TableMap
+from headwater.sources.mariadb.changes import (
+    Change,
+    ChangeReader,
+    NotWholeError,
+    Shape,
+    shape_of_tags,
+)
 from headwater.sources.mariadb.ddl import Name, effect_of
 from headwater.sources.mariadb.places import Group, LogPosition, Place
 from headwater.sources.mariadb.types import Table
-from headwater.sources.mariadb.wire import Image, Read, image, read_row
 
 TAGGING = "_headwater_global"
 _ONE_PHASE = re.compile(r"\s+ONE\s+PHASE", re.IGNORECASE)
@@ -31,41 +35,12 @@ _LOW_BITS = (1 << 32) - 1
 _FILE_BEGINS = 4
 _NAMES_OF_GROUPS = (35, 163)
 _COMPRESSED_TRANSACTION = 40
-_NOT_WHOLE = "the log does not hold its whole old rows; set binlog_row_image = FULL"
-_NOT_DESCRIBED = (
-    "the log does not name its columns (set binlog_row_metadata = FULL), or has types of them that "
-    "are not known here"
-)
 _XA = (
     "an XA transaction changed it, and snapshots that are known by the server's status may lack "
     'what such a transaction has committed already; write snapshots = "lock" in the settings of '
     "the source"
 )
 _XA_UNSEEN = "an XA transaction was committed whose changes were logged before what was read"
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """What the log says of a table that is followed; `relation` is empty for tags."""
-
-    relation: str
-    columns: tuple[binlog.WireColumn, ...]
-    reads: tuple[Read | None, ...]
-    """For each column of the log how it is read, if anybody wants it."""
-    names: tuple[str, ...]
-    """The columns that are read, in the order of the log."""
-    present: int
-    """The bits of these."""
-    lost: Mapping[str, str]
-    """The wanted columns that cannot be read, and why."""
-    is_described: bool
-    """Whether the log names its columns."""
-
-
-@dataclass(frozen=True)
-class _Change:
-    shape: Shape
-    rows: RowChanges
 
 
 @dataclass
@@ -79,7 +54,7 @@ class _Open:
     """Whether it has an end of its own; else the first statement is all of it."""
     is_covered: bool = False
     checksum: int = 0
-    changes: list[_Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     effects: list[tuple[str, dict[str, frozenset[str] | None]]] = field(default_factory=list)
     """Gaps that statements in it made: why, and what is concerned."""
     savepoints: list[tuple[str, int]] = field(default_factory=list)
@@ -121,7 +96,7 @@ class Interpreter:
         self._open: _Open | None = None
         self._prepared: dict[str, _Open] = {}
         self._maps: dict[int, tuple[bytes, Shape | None]] = {}
-        self._images: dict[tuple[Shape, int], Image] = {}
+        self._reader = ChangeReader(tables)
         self._missing = dict(missing)
 
     @property
@@ -147,6 +122,15 @@ class Interpreter:
 
     def take(self, header: Header, body: memoryview) -> Sequence[Logged]:
         """What one event means; SourceError if reading cannot go on."""
+        try:
+            return self._taken(header, body)
+        except binlog.CorruptEventError as error:  # its checksum was right: it comes again
+            raise BrokenLogError(
+                self._source,
+                f"the log has an event behind {self._now} that cannot be read here: {error}.",
+            ) from None
+
+    def _taken(self, header: Header, body: memoryview) -> Sequence[Logged]:
         if header.type == 19 and self._open is not None:
             self._map(header, body)
             return ()
@@ -280,41 +264,16 @@ class Interpreter:
             return None
         event = binlog.decode(header, body)
         assert isinstance(event, TableMap)
-        return self._shape(event)
-
-    def _shape(self, told: TableMap) -> Shape:
-        """How rows of a table are read."""
-        if told.table == TAGGING and told.database.lower() == self._own[0]:
-            return _shape_of_tags(told)
-        relation = self._by_name[told.database, told.table]
-        table = self._tables[relation]
-        reads: list[Read | None] = [None] * len(told.columns)
-        lost: dict[str, str] = {}
-        places = {column.name: at for at, column in enumerate(told.columns)}
-        for column in table.wanted:
-            at = places.get(column.name)
-            read = None if at is None else column.form.wire(told.columns[at])
-            if at is None:
-                lost[column.name] = (
-                    f"table {table.label} was changed while it had no column {column.name}"
-                )
-            elif read is None:
-                lost[column.name] = (
-                    f"table {table.label} was changed while its column {column.name} was of "
-                    "another type"
-                )
-            else:
-                reads[at] = read
-        for gone in table.gone:
-            lost[gone] = f"table {table.label} was changed, and it has no column {gone} any more"
-        return _shape(relation, told, reads, lost)
+        if is_tags:
+            return shape_of_tags(event)
+        return self._reader.shape(self._by_name[event.database, event.table], event)
 
     def _changed(self, rows: RowChanges) -> None:
         if self._open is None:
             return
         _, shape = self._maps.get(rows.number, (b"", None))
         if shape is not None:
-            self._open.changes.append(_Change(shape, rows))
+            self._open.changes.append(Change(shape, rows))
 
     def _statement(self, database: str, text: str, is_certain: bool) -> Sequence[Logged]:
         group = self._open
@@ -457,7 +416,7 @@ class Interpreter:
             logged.append(Committed(transaction, self.at.json(), stamp))
         return logged
 
-    def _is_untold(self, relation: str, column: str, changes: Sequence[_Change]) -> bool:
+    def _is_untold(self, relation: str, column: str, changes: Sequence[Change]) -> bool:
         """Whether nobody knows yet that a column is not in the log; from here on it is known."""
         if not any(column in change.shape.lost for change in changes):
             return True  # a value cannot be read, each of which is told
@@ -480,23 +439,23 @@ class Interpreter:
     # Rows
 
     def _read(
-        self, changes: Sequence[_Change]
+        self, changes: Sequence[Change]
     ) -> tuple[
         tuple[Update, ...], tuple[Tag, ...], list[tuple[str, dict[str, frozenset[str] | None]]]
     ]:
         """The updates and tags of a transaction, and what cannot be known of it."""
-        by_relation: dict[str, list[_Change]] = defaultdict(list)
+        by_relation: dict[str, list[Change]] = defaultdict(list)
         for change in changes:
             by_relation[change.shape.relation].append(change)
-        tags = tuple(dict.fromkeys(self._tags(by_relation.pop("", ()))))
+        tags = tuple(dict.fromkeys(self._reader.tags(by_relation.pop("", ()))))
         updates, gaps = [], list[tuple[str, dict[str, frozenset[str] | None]]]()
         for relation, found in by_relation.items():
             lost: dict[str, str] = {}
             for change in found:
                 lost.update(change.shape.lost)
             try:
-                delta = self._delta(relation, found, lost)
-            except _NotWholeError as error:
+                delta = self._reader.delta(relation, found, lost)
+            except NotWholeError as error:
                 gaps.append((f"table {self._tables[relation].label}: {error}", {relation: None}))
                 continue
             for column, reason in lost.items():
@@ -505,158 +464,6 @@ class Interpreter:
             if delta:
                 updates.append(Update(f"{self._source}.{relation}", delta))
         return tuple(updates), tags, gaps
-
-    def _delta(self, relation: str, changes: Sequence[_Change], lost: dict[str, str]) -> Rows:
-        """The net change in the columns of which every value can be read; others become `lost`."""
-        table = self._tables[relation]
-        while True:
-            names = [c.name for c in table.wanted if c.name not in lost]
-            schema = table.schema.only(names)
-            counts: dict[Row, int] = defaultdict(int)
-            try:
-                for change in changes:
-                    self._count(change, names, counts)
-            except _UnreadableError as error:
-                lost[error.column] = (
-                    f"table {table.label}, column {error.column}: a value cannot be represented "
-                    f"({error}); change it, or read the column with as_text"
-                )
-                continue
-            return Rows(schema, counts)
-
-    def _count(self, change: _Change, names: Sequence[str], counts: dict[Row, int]) -> None:
-        shape, rows = change.shape, change.rows
-        if not shape.is_described:
-            raise _NotWholeError(_NOT_DESCRIBED)
-        if rows.data is None:
-            raise _NotWholeError("the log holds only parts of its values; set "
-                                 "binlog_row_value_options = ''")  # fmt: skip
-        if rows.width != len(shape.columns):
-            raise _NotWholeError("its rows have other columns than the log says")
-        for image_of in (rows.before, rows.after):
-            if (
-                image_of is not None
-                and shape.present & ~image_of
-                and (image_of is rows.before or rows.before is None or shape.present & ~rows.before)
-            ):
-                raise _NotWholeError(_NOT_WHOLE)
-        shape = _reduced(shape, names)
-        order = [shape.names.index(name) for name in names]
-        for row, count in self._rows(shape, rows):
-            counts[tuple([row[at] for at in order])] += count
-
-    def _rows(self, shape: Shape, rows: RowChanges) -> Iterator[tuple[Sequence[Value], int]]:
-        data, at = rows.data or b"", 0
-        before = None if rows.before is None else self._image(shape, rows.before)
-        after = None if rows.after is None else self._image(shape, rows.after)
-        fills = [
-            slot
-            for slot, place in enumerate(_places(shape))
-            if rows.after is not None and not rows.after >> place & 1
-        ]
-        old: list[Value] = []
-        while at < len(data):
-            try:
-                if before is not None:
-                    old, at = read_row(data, at, before)
-                    yield old, -1
-                if after is not None:
-                    new, at = read_row(data, at, after)
-                    for slot in fills:
-                        new[slot] = old[slot]
-                    yield new, 1
-            except ValueError as error:
-                raise self._unreadable(shape, rows, str(error)) from None
-
-    def _image(self, shape: Shape, present: int) -> Image:
-        key = (shape, present)
-        if key not in self._images:
-            if len(self._images) > 1000:
-                self._images.clear()
-            try:
-                self._images[key] = image(shape.columns, present, shape.reads)
-            except ValueError as error:
-                raise _NotWholeError(str(error)) from None
-        return self._images[key]
-
-    def _unreadable(self, shape: Shape, rows: RowChanges, reason: str) -> Exception:
-        """Which column has a value that cannot be read; each is read alone to find that out."""
-        for at, read in enumerate(shape.reads):
-            if read is None:
-                continue
-            alone = [read if other == at else None for other in range(len(shape.reads))]
-            try:
-                place = 0
-                data = rows.data or b""
-                while place < len(data):
-                    for present in (rows.before, rows.after):
-                        if present is not None:
-                            how = image(shape.columns, present, alone)
-                            _, place = read_row(data, place, how)
-            except binlog.CorruptEventError:
-                break
-            except ValueError as error:
-                return _UnreadableError(shape.columns[at].name, str(error))
-        return BrokenLogError(self._source, f"rows in the log cannot be read: {reason}.")
-
-    def _tags(self, changes: Iterable[_Change]) -> Iterator[Tag]:
-        for change in changes:
-            if change.rows.before is not None:
-                continue  # somebody tidies up
-            try:
-                for row, _ in self._rows(change.shape, change.rows):
-                    known = dict(zip(change.shape.names, row, strict=True))
-                    parts = known.get("parts")
-                    number = int(parts) if isinstance(parts, str) and parts.isdigit() else parts
-                    yield Tag.of(known.get("id"), number)
-            except (_NotWholeError, _UnreadableError, SourceError):
-                yield Tag("", 0, "it cannot be read")
-
-
-class _NotWholeError(Exception):
-    """What a change came to is not in the log."""
-
-
-class _UnreadableError(Exception):
-    def __init__(self, column: str, reason: str) -> None:
-        super().__init__(reason)
-        self.column = column
-
-
-def _reduced(shape: Shape, names: Collection[str]) -> Shape:
-    """The same table with these of its columns alone; what is not read cannot be unreadable."""
-    if set(shape.names) == set(names):
-        return shape
-    reads = tuple(
-        read if column.name in names else None
-        for column, read in zip(shape.columns, shape.reads, strict=True)
-    )
-    kept = tuple(name for name in shape.names if name in names)
-    present = sum(1 << at for at, read in enumerate(reads) if read is not None)
-    return replace(shape, reads=reads, names=kept, present=present)
-
-
-def _places(shape: Shape) -> list[int]:
-    return [at for at, read in enumerate(shape.reads) if read is not None]
-
-
-def _shape(
-    relation: str,
-    told: TableMap,
-    reads: Sequence[Read | None],
-    lost: Mapping[str, str],
-) -> Shape:
-    names = tuple(c.name for c, read in zip(told.columns, reads, strict=True) if read is not None)
-    present = sum(1 << at for at, read in enumerate(reads) if read is not None)
-    return Shape(relation, told.columns, tuple(reads), names, present, lost, told.is_described)
-
-
-def _shape_of_tags(told: TableMap) -> Shape:
-    def text(data: bytes) -> str:
-        return data.decode("utf-8", "replace")
-
-    reads = [text if column.name in ("id", "parts") else None for column in told.columns]
-    return _shape("", told, reads, {})
 
 
 _UNCERTAIN = (

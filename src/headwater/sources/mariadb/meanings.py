@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.sources.mariadb import forms
-from headwater.sources.mariadb.charsets import decoder
+from headwater.sources.mariadb.charsets import WIDE, decoder
 from headwater.sources.mariadb.forms import Form
 
 _LENGTH = re.compile(r"\((\d+)(?:,(\d+))?\)")
@@ -137,7 +137,7 @@ def _text_form(declared: Declared) -> Form:
         case "set":
             return forms.set_of_labels(decode)
         case kind:
-            return forms.texts(decode, is_padded=kind == "char")
+            return forms.texts(decode, is_padded=kind == "char", is_wide=declared.charset in WIDE)
 
 
 def equality_of(declared: Declared) -> str:

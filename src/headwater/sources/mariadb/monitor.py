@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Sequence
 
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import SourceError
 from headwater.sources.contract import Broken, Committed, Logged, Marked, Position, Progressed
-from headwater.sources.mariadb.binlog import CorruptEventError
 from headwater.sources.mariadb.log import Interpreter
+from headwater.sources.mariadb.places import LogPosition
 from headwater.sources.mariadb.stream import Stream
 from headwater.sources.markers import Markers
 
@@ -78,16 +78,10 @@ class MariadbMonitor:
         try:
             for raw in self._stream.read(timeout_s):
                 logged += self._interpreter.take(raw.header, raw.body)
-        except CorruptEventError as error:
-            self._failure = LostConnectionError(
-                f"Source {self._source}: the log cannot be read: {error}."
-            )
         except SourceError as error:
             self._failure = error
         at = self._interpreter.at
-        if at is not self._reported and not any(
-            isinstance(item, Committed | Broken) for item in logged[-1:]
-        ):
+        if at is not self._reported and not _tells(logged, at):
             logged.append(Progressed(at.json()))
         self._reported = at
         if self._failure is not None and not logged:
@@ -103,3 +97,8 @@ class MariadbMonitor:
         if found:
             self._waiting = [entry for entry in self._waiting if entry[1] > reached]
         return [Marked(marker) for marker in found]
+
+
+def _tells(logged: Sequence[Logged], at: LogPosition) -> bool:
+    """Whether what comes last says how far it was read; a gap is told at what is before it."""
+    return any(isinstance(i, Committed | Broken) and i.position == at.json() for i in logged[-1:])

@@ -115,27 +115,38 @@ class Table:
             )
         except ValueError:
             for column, text in zip(columns, texts, strict=True):
-                self.value(column, text)
+                self.value(column, text, self._where(columns, texts))
             raise
 
-    def value(self, column: TableColumn, text: Any) -> Value:
+    def _where(self, columns: Sequence[TableColumn], texts: Sequence[Any]) -> str:
+        shown = (
+            f"{column.name} = {text!r}"
+            for column, text in zip(columns, texts, strict=True)
+            if column.name in self.key
+        )
+        told = ", ".join(shown)
+        return f" in the row with {told}" if told else ""
+
+    def value(self, column: TableColumn, text: Any, where: str = "") -> Value:
         if text is None:
             return None
         try:
             return column.form.read(text)
         except ValueError as error:
-            raise UnreadableError(self, column.name, text, str(error)) from None
+            raise UnreadableError(self, column.name, text, str(error), where) from None
 
 
 class UnreadableError(SourceError):
     """A value has no equal here."""
 
-    def __init__(self, table: Table, column: str, value: object, reason: str = "") -> None:
+    def __init__(
+        self, table: Table, column: str, value: object, reason: str = "", where: str = ""
+    ) -> None:
         shown = value.hex() if isinstance(value, bytes) else str(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         self.column = column
         self.reason = (
-            f"table {table.label}, column {column}: the value {shown} cannot be represented"
+            f"table {table.label}, column {column}: the value {shown} cannot be represented{where}"
         )
         super().__init__(
             f"T{self.reason[1:]}.",

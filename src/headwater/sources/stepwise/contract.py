@@ -12,6 +12,8 @@ import pyarrow
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.errors import LostConnectionError, SourceError
+from headwater.frames.canonical import NotCanonicalError
+from headwater.sources.contract import Origin
 from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.stepwise.journal import Standing, Step
 
@@ -41,6 +43,8 @@ def reading(source: str) -> Iterator[None]:
     """What cannot be read right now, or the warehouse not written, in words; it is tried again."""
     try:
         yield
+    except NotCanonicalError as error:
+        raise SourceError(f"Source {source}: {error}.", "Correct it there.") from None
     except (OSError, pyarrow.ArrowException) as error:
         place = getattr(error, "filename", None) or "something of it"
         words = getattr(error, "strerror", None) or str(error).partition("\n")[0]
@@ -100,5 +104,9 @@ class States(Protocol):
         ...
 
     def cautions(self, described: Described) -> Sequence[str]: ...
+
+    def origins(self) -> Mapping[str, Origin]:
+        """The relations that are views of another warehouse."""
+        ...
 
     def identity(self) -> str: ...

@@ -91,6 +91,8 @@ class StepMonitor:
         logged: list[Logged] = []
         if self._lost:
             logged.append(self._gap_of_lost())
+        if not logged and (passed := self._line.passed(self._at)):
+            return [Marked(marker) for marker in passed]  # whatever looking will find
         if self._at == self._known.at:
             logged += self._looked()
         logged += self._steps()
@@ -182,7 +184,9 @@ class StepMonitor:
                 self._relations[name].name: frozenset(gap.columns) if gap.columns else None
                 for name, gap in gaps.items()
             }
-            logged.append(Broken(columns, reason, position, step.number))
+            is_all = not (updates or step.tags)
+            told_at = position if is_all else self._position(step.number - 1)
+            logged.append(Broken(columns, reason, told_at, step.number))
         if updates or step.tags:
             source = self._keep.name
             id_ = f"{self._known.log[:12]}:{step.number}"

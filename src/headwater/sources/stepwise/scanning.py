@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, Value
 from headwater.frames.arrow import COUNT, arrow_type, arrow_value
+from headwater.frames.canonical import canonical_table
 from headwater.frames.columns import FEW, Columns
 from headwater.sources.fetch import Fetch, Keys
 from headwater.sources.stepwise.contract import Contents
@@ -47,10 +49,10 @@ def fetched(contents: Contents, fetch: Fetch) -> Rows:
     condition = _condition(fetch)
     parts: list[Rows] = []
     for table in contents.plain:
-        found = _scan(table, names, condition)
+        found = _scan(table, names, condition, fetch.schema)
         parts.append(Columns.of_plain(fetch.schema, found))
     for table in contents.signed:
-        found = _scan(table, [*names, COUNT], condition)
+        found = _scan(table, [*names, COUNT], condition, fetch.schema)
         parts.append(Columns(fetch.schema, found))
     rows = Rows.sum(fetch.schema, parts)
     return rows if rows.size_hint > FEW else Rows(fetch.schema, dict(rows.items()))
@@ -58,16 +60,23 @@ def fetched(contents: Contents, fetch: Fetch) -> Rows:
 
 def whole(contents: Contents, schema: Any, names: list[str]) -> Rows:
     """All rows of a relation."""
-    parts: list[Rows] = [Columns.of_plain(schema, _scan(t, names, None)) for t in contents.plain]
-    parts += [Columns(schema, _scan(t, [*names, COUNT], None)) for t in contents.signed]
+    parts: list[Rows] = [
+        Columns.of_plain(schema, _scan(table, names, None, schema)) for table in contents.plain
+    ]
+    parts += [
+        Columns(schema, _scan(table, [*names, COUNT], None, schema)) for table in contents.signed
+    ]
     return Rows.sum(schema, parts)
 
 
-def _scan(table: Any, names: list[str], condition: pc.Expression | None) -> pyarrow.Table:
+def _scan(
+    table: Any, names: list[str], condition: pc.Expression | None, schema: Schema
+) -> pyarrow.Table:
+    """In canonical form; what is kept as a table of Arrow is so already."""
     if isinstance(table, pyarrow.Table):
         found = table if condition is None else table.filter(condition)
         return found.select(names)
-    return table.to_table(columns=names, filter=condition)
+    return canonical_table(table.to_table(columns=names, filter=condition), schema)
 
 
 def _condition(fetch: Fetch) -> pc.Expression | None:

@@ -18,6 +18,7 @@ from headwater.sources.contract import (
     Lift,
     Load,
     Monitor,
+    Origin,
     OtherLog,
     Position,
     Reader,
@@ -64,6 +65,11 @@ class StepwiseSource(Source):
             return capture, StepwiseAnswers(narrow)
 
         super().__init__(states.name, halves)
+        self._states = states
+
+    def origins(self) -> Mapping[str, Origin]:
+        with reading(self.name):
+            return self._states.origins()
 
 
 @dataclass(frozen=True)
@@ -264,6 +270,7 @@ class StepwiseLoad:
 
     def _read(self, relation: str) -> Iterator[pyarrow.RecordBatch]:
         from headwater.frames.arrow import arrow_schema
+        from headwater.frames.canonical import canonical_table
         from headwater.frames.columns import copies
 
         wanted = self._relations[relation].without_texts()
@@ -275,7 +282,8 @@ class StepwiseLoad:
             return
         for plain in contents.plain:
             if hasattr(plain, "to_batches") and not hasattr(plain, "num_rows"):
-                found = plain.to_batches(columns=names, batch_size=_ROWS_PER_BATCH)
+                batches = plain.to_batches(columns=names, batch_size=_ROWS_PER_BATCH)
+                found = (canonical_table(batch, wanted.schema) for batch in batches)
             else:
                 found = plain.select(names).to_batches(_ROWS_PER_BATCH)
             for batch in found:

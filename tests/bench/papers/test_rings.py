@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.bench.ring_costs import count_traffic, measure_latency, measure_traffic
+from headwater.bench.papers.rings_counted import count_traffic, measure_latency, measure_traffic
+from headwater.bench.papers.rings_nodes import measure
 from headwater.lab.generate import chain
 from headwater.lab.run import run
 from headwater.lab.simulate import simulate
@@ -46,3 +47,11 @@ def test_star_sends_less_than_a_ring_whose_token_never_stops() -> None:
     ring, star = (measure_traffic(name, 4) for name in ("rings", "rings-star"))
     assert star.quiet_messages < ring.quiet_messages
     assert star.busy_messages < measure_traffic("sweep", 4).busy_messages
+
+
+def test_a_view_over_node_processes_shows_what_was_committed() -> None:
+    """Or it would wait for ever."""
+    late = measure("rings-star", 2, 1)
+    assert len(late.one_ms) == 2
+    assert len(late.all_ms) == 1
+    assert min(late.one_ms + late.all_ms) > 0

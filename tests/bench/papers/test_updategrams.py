@@ -6,28 +6,16 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from headwater.bench.commands import app
-from headwater.bench.sharing import Line, Setting, measure, ranked_rightly
+from headwater.bench.papers.updategrams import QUICK
+from headwater.bench.papers.updategrams_planned import Line, measure, ranked_rightly
 from headwater.sharing.measuring import measured_speeds
-from headwater.sharing.plan_costs import Speeds
 from headwater.sharing.several_steps import Heuristic
-
-SMALL = Setting(
-    0.001,
-    updates=24,
-    rows=8,
-    added=(0, 40),
-    intervals=3,
-    sample=1,
-    timed=1,
-    queries=["Q12", "Q21"],
-    speeds=Speeds(),  # not those of this machine, whose noise would choose the plans
-)
 
 
 def test_the_trends_of_the_paper() -> None:
-    lines = list(measure(SMALL))
+    lines = list(measure(QUICK))
     found = {(line.heuristic, line.updategrams): line for line in lines}
-    few, many = SMALL.updates, max(line.updategrams for line in lines)
+    few, many = QUICK.updates, max(line.updategrams for line in lines)
 
     def at(heuristic: Heuristic, updategrams: int) -> Line:
         return found[heuristic, updategrams]
@@ -46,16 +34,21 @@ def test_the_trends_of_the_paper() -> None:
     assert right <= pairs
 
 
-def test_the_command_tells_estimates_beside_what_was_measured(tmp_path: Path) -> None:
-    picture = tmp_path / "figures.svg"
-    arguments = "sharing --scale 0.001 --updates 9 --intervals 1 --sample 1 --most 0 --json --plot"
-    done = CliRunner().invoke(app, [*arguments.split(), str(picture)])
+def test_the_command_writes_figures_and_a_picture(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["papers", "updategrams", "--json", "--into", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {line.get("heuristic") for line in lines[:-1]} == {h.value for h in Heuristic}
-    assert all(line["measured_share"] > 0 for line in lines[:-1])
-    assert "ranked_rightly" in lines[-1]
-    assert "<svg" in picture.read_text()
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {record["figure"] for record in records} == {"4", "5", "6", "7", "6 (carried out)"}
+    written = json.loads((tmp_path / "updategrams.json").read_text())
+    assert [figure["name"] for figure in written["figures"]] == [
+        "4",
+        "5",
+        "6",
+        "7",
+        "6 (carried out)",
+    ]
+    assert all(r["measured_share"] > 0 for r in records if r["figure"] == "6")
+    assert "<svg" in (tmp_path / "updategrams.svg").read_text()
 
 
 def test_speeds_are_measured() -> None:

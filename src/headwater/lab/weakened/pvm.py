@@ -1,7 +1,7 @@
 """PVM and its relatives with one thing left out, or as printed: each must be caught.
 
-`WEAKENED` maps a name to how it is built; tests/counterexamples/ keeps for each the scenario
-and the schedule that show what goes wrong.
+`WEAKENED` maps a name to how it is built; `headwater.lab.counterexamples` keeps for each the
+scenario and the schedule that show what goes wrong.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algorithms.eca import Eca, State, Unanswered, to_send
 from headwater.algorithms.parts.keys import Unanswered as KeyUnanswered
 from headwater.algorithms.parts.source_evaluate import begin
+from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.recompute import State as RecomputeState
 from headwater.algorithms.strobe import Strobe
 from headwater.protocol.effects import Add, Apply, Ask, Effect, KeyDelete
 from headwater.protocol.transactions import Transaction
@@ -52,6 +54,13 @@ class CompensatesByParts(Eca):
         state = replace(state, updates=number, received=(*state.received, transaction.id))
         evaluation, ask = begin(f"Q{number}", query, self.view.schema)
         return self._go_on(state, Unanswered(to_send(query), evaluation), ask)
+
+
+class WithoutALastOne(Recompute):
+    """RV as printed: after every few updates, and never when nothing goes on."""
+
+    def wants_idle(self, state: RecomputeState) -> bool:
+        return False
 
 
 class ForgetsDeletions(Strobe):

@@ -1,7 +1,7 @@
 """C-Strobe with one thing left out, or as printed: each must be caught.
 
-tests/counterexamples/ keeps for each name in `WEAKENED` the scenario and the schedule that show
-what goes wrong.
+`headwater.lab.counterexamples` keeps for each name in `WEAKENED` the scenario and the schedule that
+show what goes wrong.
 """
 
 from __future__ import annotations

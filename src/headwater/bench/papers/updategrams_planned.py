@@ -23,7 +23,7 @@ from statistics import mean, median
 
 from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.rows import Rows
-from headwater.bench.sharing_data import (
+from headwater.bench.papers.updategrams_data import (
     CHANGED,
     RELATIONS,
     SharedTables,
