@@ -28,6 +28,8 @@ needs_browser = pytest.mark.skipif(
     not PROGRAM, reason="there is no Chromium (apt install chromium)"
 )
 PHONE = (390, 844)
+_TEXT = "(document.body?.innerText ?? '')"
+"""Of a page that may not be there yet."""
 
 
 class Page:
@@ -52,7 +54,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        return str(self.does("document.body.innerText"))
+        return str(self.does(_TEXT))
 
     def waits_for(self, script: str) -> float:
         """Wait until an expression is true; how many seconds that took."""
@@ -63,7 +65,7 @@ class Page:
         return time.monotonic() - began
 
     def waits_for_text(self, text: str) -> float:
-        return self.waits_for(f"document.body.innerText.includes({json.dumps(text)})")
+        return self.waits_for(f"({_TEXT}).includes({json.dumps(text)})")
 
     def looks(self, scheme: str = "light", size: tuple[int, int] = (1280, 900)) -> None:
         """As light or dark, and as large, as somebody's screen."""
