@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.journal import LOGGER
 from headwater.sharing.answers import Answer, Answers, Asked, told
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Serving:
                     self._connections[threading.current_thread()] = connection
             _Handler(connection, who, self)
         except Exception:  # whatever a stranger does to one thread
-            pass
+            LOGGER.debug("a connection ended by an error", exc_info=True)
         finally:
             with suppress(OSError):
                 connection.close()
